@@ -1,0 +1,69 @@
+/* sys.c - see sys.h. */
+#include "base/sys.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int sys_processors(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+/* A number alone in a file; SIZE_MAX where there is none ("max"). */
+static size_t number_in(const char *path) {
+    FILE *f = fopen(path, "r");
+    unsigned long long n;
+    int got = f ? fscanf(f, "%llu", &n) : 0;
+    if (f) fclose(f);
+    return got == 1 && n < SIZE_MAX ? (size_t)n : SIZE_MAX;
+}
+
+size_t sys_memory_total(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+    size_t machine = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    size_t group = number_in("/sys/fs/cgroup/memory.max");
+    return group < machine ? group : machine;
+}
+
+uint64_t sys_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+const char *sys_cpu_name(void) {
+    static _Thread_local char name[128];
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    name[0] = 0;
+    while (f && !name[0] && fgets(line, sizeof line, f))
+        if (sscanf(line, "model name : %127[^\n]", name) != 1) name[0] = 0;
+    if (f) fclose(f);
+    return name;
+}
+
+/* __builtin_cpu_supports asks the processor and the operating system (whose support for wide registers counts too). */
+bool sys_has_avx2(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+           __builtin_cpu_supports("bmi2");
+#else
+    return false;
+#endif
+}
+
+bool sys_has_avx512(void) {
+#if defined(__x86_64__)
+    return sys_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}

@@ -1,0 +1,164 @@
+/* kernel.h - the door of the kernels: one table of functions, filled scalar first and overwritten upward.
+ *
+ * A kernel takes pointers, strides and counts: no malloc, lock, file or sequence. The caller has set
+ * the floating-point mode (base/fp.h). docs/numeric-contract.md fixes the order of every sum; the scalar
+ * files are the definition, every other one gives the same bits.
+ *
+ * Tiles. A tile is 16 tokens of one head, in lines of 64 bytes; w = 4 / bytes per element:
+ *
+ *     keys    [dim/w] lines of [16 tokens][w dims]        lane = token
+ *     values  [16/w][dim/16] lines of [16 dims][w tokens] lane = dim
+ *
+ * dim is a multiple of 16 here: the caller pads.
+ */
+#ifndef KVT_KERNEL_H
+#define KVT_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/format.h"
+
+enum {
+    TILE = 16,          /* tokens of a tile, rows of a panel, lanes of a line */
+    ATTN_SEGMENT = 1024, /* numeric contract: split of a sequence, absolute positions */
+    ATTN_STEP = 256,     /* numeric contract: tokens of one softmax step */
+    ATTN_ROWS = 16,      /* query rows that one call takes at most */
+    ATTN_DIM_MAX = 512,
+    STEP_TILES = ATTN_STEP / TILE,
+    SEGMENT_TILES = ATTN_SEGMENT / TILE
+};
+
+/* ------------------------------------------------------------------------------------------ attention */
+
+/* Scores of 16 tokens: s[r][t] = q[r] . k[t] for n_rows (1 .. ATTN_ROWS) rows.
+ * q [n_rows][dim] float32 (already narrowed to bf16 values where the contract says so), s [ATTN_ROWS][16].
+ * ahead: a tile (of either kind, tile_bytes long) that will be read soon, to prefetch; NULL: none. */
+typedef void (*attn_qk_fn)(const void *k_tile, int dim, const float *q, int n_rows, float *s, const void *ahead);
+
+/* o[r] += p[r] . v over a pair of tiles (32 tokens).
+ * p0, p1: weights of the first and second 16 tokens, each [ATTN_ROWS][16]; o [n_rows][dim]. */
+typedef void (*attn_pv_fn)(const void *v_tile0, const void *v_tile1, int dim, const float *p0, const float *p1,
+                           int n_rows, float *o, const void *ahead0, const void *ahead1);
+
+/* One row of one step: scores to weights in place, lazy maximum, sum.
+ * s: the row inside the first tile's scores; tile j's are at s + j * ATTN_ROWS * 16. n_visible: 1 .. ATTN_STEP tokens of
+ * the step that the row sees; weights of the rest of n_pairs * 32 tokens become 0. narrow: round weights to bf16
+ * values after they were summed. m, l[16], o[dim]: the row's running state. */
+typedef struct attn_row {
+    float *s;
+    int n_visible, n_pairs, narrow;
+    float c;
+    float *m, *l, *o;
+    int dim;
+} attn_row;
+typedef void (*attn_softmax_fn)(const attn_row *row);
+
+/* Fold a segment's (m, l, o) into the running (M, L, O), in segment order. */
+typedef void (*attn_merge_fn)(int dim, float *M, float *L, float *O, float m, float l, const float *o);
+
+/* out[0 .. dim-1] = O * (1 / L). */
+typedef void (*attn_finish_fn)(int dim, float L, const float *O, float *out);
+
+/* -------------------------------------------------------------------------------- rows and activations */
+
+/* Activations of the fast mode, per row: q [n_cols padded to 64 with zero codes], per block of 32: s, fs = s * sum, sum. */
+typedef struct act_rows {
+    const int8_t *q;
+    const float *s, *fs;
+    const int32_t *sum;
+    size_t q_stride, block_stride; /* between rows, in elements */
+} act_rows;
+
+typedef void (*rows_norm_fn)(const float *x, const float *weight, float eps, int n, float *y);
+typedef void (*rows_add_fn)(float *x, const float *y, size_t n);
+typedef void (*rows_silu_mul_fn)(float *gate, const float *up, size_t n);
+typedef void (*rows_rope_fn)(float *x, const float *turns, int dim, int halves); /* one head */
+typedef void (*rows_narrow_fn)(float *x, size_t n);                               /* round to bf16 values, in place */
+/* One row of activations; n a multiple of 32. */
+typedef void (*rows_quantise_fn)(const float *x, int n, int8_t *q, float *s, float *fs, int32_t *sum);
+
+/* -------------------------------------------------------------------------------------- matrix products */
+
+/* Panels of packed weights: 16 rows each, layout of format.h. */
+typedef struct mm_panels {
+    const uint8_t *data;
+    size_t panel_bytes;
+    int n_panels; /* computed by this call */
+    int n_k;
+} mm_panels;
+
+/* y[r][16 * panel + lane] for n_rows rows (any number). The caller gives y room for whole panels.
+ * fast: integer dots. */
+typedef void (*mm_int8_fn)(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride);
+/* float32 activations x [n_rows][x_stride] against weights widened exactly. scratch: MM_SCRATCH floats. */
+typedef void (*mm_f32_fn)(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride,
+                          float *scratch);
+enum { MM_SCRATCH = 16384 };
+
+/* ------------------------------------------------------------------------------------------- the table */
+
+typedef struct kernels {
+    const char *cpu; /* "scalar", "avx2", "avx512" */
+    attn_qk_fn attn_qk[N_ELEMENT_FORMATS];
+    attn_pv_fn attn_pv[N_ELEMENT_FORMATS];
+    attn_softmax_fn attn_softmax;
+    attn_merge_fn attn_merge;
+    attn_finish_fn attn_finish;
+    rows_norm_fn norm;
+    rows_add_fn add;
+    rows_silu_mul_fn silu_mul;
+    rows_rope_fn rope;
+    rows_narrow_fn narrow;
+    rows_quantise_fn quantise;
+    mm_int8_fn mm_int8[N_WEIGHT_FORMATS]; /* NULL for float weights */
+    mm_f32_fn mm_f32[N_WEIGHT_FORMATS];
+} kernels;
+
+/* The table for this machine, or the lesser one that KVTILE_CPU names; made once, thread-safe. */
+const kernels *kernels_get(void);
+
+/* The table of one path by name for checks; NULL: unknown, or this machine cannot run it. */
+const kernels *kernels_of(const char *cpu);
+
+/* Each file's part of the table. */
+void attn_scalar(kernels *k);
+void rows_scalar(kernels *k);
+void matmul_scalar(kernels *k);
+#if defined(__x86_64__)
+void attn_avx2(kernels *k);
+void rows_avx2(kernels *k);
+void matmul_avx2(kernels *k);
+void attn_avx512(kernels *k);
+void rows_avx512(kernels *k);
+void matmul_avx512(kernels *k);
+#endif
+
+/* ------------------------------------------------------------- one segment, on any table (attn.c) */
+
+/* One segment for up to ATTN_ROWS query rows of one key/value head. */
+typedef struct attn_segment {
+    const void *const *k_tile; /* [n_tiles] tiles of the segment */
+    const void *const *v_tile; /* [n_tiles rounded up to even]; where the count is odd, the last points to any
+                                  tile of finite values: its weights are 0 */
+    int n_tokens;              /* tokens of the segment that exist, 1 .. ATTN_SEGMENT */
+    int first;                 /* absolute position of the segment's first token */
+    int k_format, v_format;    /* element formats */
+    int dim_k, dim_v;
+    int n_rows;
+    const int *position; /* [n_rows] absolute position of each row */
+    const float *q;      /* [n_rows][dim_k] */
+    float c;
+    int narrow; /* round weights to bf16 */
+} attn_segment;
+
+/* Scratch of one worker. */
+typedef struct attn_scratch {
+    _Alignas(64) float s[STEP_TILES][ATTN_ROWS * TILE];
+    _Alignas(64) float l[ATTN_ROWS][TILE];
+} attn_scratch;
+
+/* Partial result per row: m [n_rows], l [n_rows], o [n_rows][dim_v]. A row that sees none of the segment: m = -inf, l = 0, o = 0. */
+void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, float *m, float *l, float *o);
+
+#endif
