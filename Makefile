@@ -53,7 +53,9 @@ TESTS := $(TEST_SRC:tests/%.c=$(OUT)/tests/%)
 FUZZERS := $(FUZZ_SRC:tests/%.c=$(OUT)/tests/%)
 
 # ------------------------------------------------------------------------------------------------ targets
-.PHONY: all lib program tests deps model run test test-asan test-tsan test-quick fuzz tidy valgrind bench peers install uninstall clean help
+.PHONY: all lib program examples tests deps deps-test model run test test-quick test-asan tests-asan test-tsan tests-tsan \
+        fuzz fuzz-all valgrind tidy install uninstall clean help
+SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .SECONDARY:
 
@@ -96,8 +98,77 @@ $(OUT)/tests/check_%: $(OUT)/tests/check_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)
 $(OUT)/tests/fuzz_%: $(OUT)/tests/fuzz_%.o $(APP_PARTS) $(OUT)/libkvtile.a
 	$(CC) $(CFLAGS) $(MODE_FLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lm -pthread
 
+# Examples are built the way a user would: the installed headers and the library, nothing else.
+$(OUT)/examples/%: examples/%.c $(OUT)/libkvtile.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -std=c11 $(WARN) -Iinclude $(MODE_FLAGS) -o $@ $< $(OUT)/libkvtile.a -pthread
+examples: $(patsubst %.c,$(OUT)/%,$(wildcard examples/*.c)) ## the example programs
+
+deps: ## install what building and running needs (Debian packages)
+	@sh scripts/deps.sh
+deps-test:
+	@sh scripts/deps.sh test
+model: ## fetch the default model once (98 MB)
+	@sh scripts/model.sh >/dev/null
+
+# What a newcomer sees first: a real model through the paged cache, and what the cache did.
+PROMPT ?= Why does a language model keep the keys and values of the tokens it has already read?
+run: deps ## install what is missing, build, fetch the model, generate a text
+	@$(MAKE) --no-print-directory $(if $(MODEL),,model) program
+	./kvtile run $(if $(MODEL),-m '$(MODEL)') --chat -p '$(PROMPT)' -n 160
+
+test: deps-test ## the same set-up, then every test
+	@$(MAKE) --no-print-directory model
+	@$(MAKE) --no-print-directory -k WERROR=1 all examples tests
+	tests/run.sh tests/tidy.sh tests/install.sh $(sort $(wildcard tests/test_*.sh)) $(TESTS)
+test-quick: all tests ## no set-up, no programs over a few seconds
+	tests/run.sh tests/tidy.sh $(filter-out %/test_vectors %/test_sim,$(TESTS))
+
+# The sanitizers run on the tiny models where the real one would take minutes: KVTILE_QUICK leaves the real one out.
+test-asan: deps-test ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory MODE=asan CC=$(CLANG) tests-asan
+tests-asan: program tests examples
+	KVTILE_QUICK=1 ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run.sh $(TESTS) $(OUT)/examples/embed
+test-tsan: deps-test ## the threaded tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory MODE=tsan CC=$(CLANG) tests-tsan
+THREADED := test_thread test_attend test_engine test_seq
+tests-tsan: $(THREADED:%=$(OUT)/tests/%)
+	KVTILE_QUICK=1 TSAN_OPTIONS=halt_on_error=1 tests/run.sh $^
+
+FUZZ_SECONDS ?= 60
+fuzz: deps-test ## each parser under libFuzzer, FUZZ_SECONDS (60) each
+	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-all
+fuzz-all: $(FUZZERS)
+	@for f in $(FUZZERS); do \
+	    seeds=tests/seeds/$$(basename $$f); corpus=build/corpus/$$(basename $$f); mkdir -p $$corpus; \
+	    echo "$$f, $(FUZZ_SECONDS) s"; \
+	    $$f -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 $$corpus $$([ -d $$seeds ] && echo $$seeds) 2>&1 | tail -n 12 | \
+	        grep -E 'number_of_executed_units|ERROR|SUMMARY|Test unit' ; [ $${PIPESTATUS[0]} = 0 ] || exit 1; \
+	done; echo "$(words $(FUZZERS)) passed, 0 failed"
+valgrind: deps-test $(OUT)/examples/embed ## the example under valgrind
+	KVTILE_CPU=avx2 valgrind --quiet --error-exitcode=1 --leak-check=full $(OUT)/examples/embed >/dev/null
+
+tidy: ## guard the doors of the house
+	tests/tidy.sh
+
+DESTDIR ?=
+install: all ## PREFIX (/usr/local) and DESTDIR as usual
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(OUT)/kvtile $(DESTDIR)$(PREFIX)/bin/kvtile
+	install -m 644 include/kvtile.h include/kvtile_ops.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(OUT)/libkvtile.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(OUT)/libkvtile.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libkvtile.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libkvtile.so
+	install -m 644 $(OUT)/kvtile.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	install -m 644 man/kvtile.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a \
+	    lib/libkvtile.so.$(SOVERSION) lib/libkvtile.so lib/pkgconfig/kvtile.pc share/man/man1/kvtile.1)
+
 tests: $(TESTS)
-clean:
+clean: ## remove everything built
 	rm -rf build kvtile
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 -include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(TEST_SRC:%.c=$(OUT)/%.d) $(TEST_LIB_OBJ:.o=.d)

@@ -49,7 +49,7 @@ except ImportError:
 PINNED = "0.3.36"
 KV_TYPES = {
     "f16": llama_cpp.GGML_TYPE_F16,
-    "bf16": llama_cpp.GGML_TYPE_BF16,
+    "bf16": 30,  # GGML_TYPE_BF16, which the bindings leave out
     "q8_0": llama_cpp.GGML_TYPE_Q8_0,
     "q4_0": llama_cpp.GGML_TYPE_Q4_0,
 }

@@ -21,8 +21,9 @@ typedef struct mem_source {
     void *ctx;
 } mem_source;
 
-/* Zeroed memory aligned to 64 bytes, from 2 MiB on to 2 MiB and in huge pages where the system offers them (source NULL or
- * without hooks: anonymous memory, untouched pages cost nothing). NULL: not to be had. n = 0 gives NULL. */
+/* Zeroed memory aligned to 64 bytes; from 2 MiB on aligned to 2 MiB and in huge pages where the system offers them.
+ * source NULL or without hooks: anonymous memory, whose untouched pages cost nothing. NULL: not to be had; n = 0 gives
+ * NULL too. */
 void *mem_take(const mem_source *source, size_t n);
 void mem_give(const mem_source *source, void *p, size_t n); /* n as taken; NULL is fine */
 

@@ -38,15 +38,16 @@ int element_format_find(const char *name); /* -1: none of that name */
 
 /* --------------------------------------------------------------------------- block formats of weights
  *
- * A matrix of N rows by K columns is kept as panels of 16 rows, each a run of 64-byte lines. A chunk is 64 columns: its code
- * lines, then its scale lines, so that a product reads one sequential stream.
+ * A matrix of N rows by K columns is kept as panels of 16 rows, each a run of 64-byte lines. A chunk is 64 columns:
+ * its code lines, then its scale lines, so that a product reads one sequential stream.
  *
  *     8-bit line   [16 rows][4 k] int8
  *     4-bit line   the same dword of 16 rows of the file: low nibbles are one 8-bit line, high nibbles another
  *     16-bit line  [16 rows][2 k]           32-bit line  [16 rows]
  *
  *     Q8_0  16 code lines (block 0: lines 0-7, block 1: 8-15) + 1 line f16 scales [2 blocks][16 rows]
- *     Q4_0   8 code lines (block b: lines 4b .. 4b+3; line t low nibbles: k = 4t .. 4t+3 of the block, high: k + 16) + 1
+ *     Q4_0   8 code lines (block b: lines 4b .. 4b+3; line t, low nibbles: k = 4t .. 4t+3 of the block; high: k + 16)
+ *            + 1 scale line
  *     Q4_1   8 code lines + 1 line scales [2][16] + 1 line minima [2][16]
  *     F16, BF16  32 lines      F32  64 lines
  *

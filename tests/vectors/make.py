@@ -132,11 +132,11 @@ def greedy(model, ids, count):
     """The next ids by largest logit, with a KV cache, and each step's lead over the second largest."""
     step, cache, chosen, gaps = torch.tensor([ids]), None, [], []
     for _ in range(count):
-        out = model(step, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        out = model(step, cache=cache, use_cache=True, logits_to_keep=1)
         best = torch.topk(out.logits[0, -1], 2)
         chosen.append(int(best.indices[0]))
         gaps.append(number(best.values[0] - best.values[1]))
-        step, cache = best.indices[:1][None], out.past_key_values
+        step, cache = best.indices[:1][None], out.cache
     return chosen, gaps
 
 
