@@ -31,15 +31,32 @@ enum {
 
 /* ------------------------------------------------------------------------------------------ attention */
 
-/* Scores of 16 tokens: s[r][t] = q[r] . k[t] for n_rows (1 .. ATTN_ROWS) rows.
- * q [n_rows][dim] float32 (already narrowed to bf16 values where the contract says so), s [ATTN_ROWS][16].
- * ahead: a tile (of either kind, tile_bytes long) that will be read soon, to prefetch; NULL: none. */
-typedef void (*attn_qk_fn)(const void *k_tile, int dim, const float *q, int n_rows, float *s, const void *ahead);
+/* Tiles that will be read soon. While a kernel works on its tile i it prefetches the first `bytes` bytes of tile[i], a line
+ * at a time; never NULL (a tile that is in the cache already costs next to nothing). */
+typedef struct attn_ahead {
+    const void *const *tile;
+    size_t bytes;
+} attn_ahead;
 
-/* o[r] += p[r] . v over a pair of tiles (32 tokens).
- * p0, p1: weights of the first and second 16 tokens, each [ATTN_ROWS][16]; o [n_rows][dim]. */
-typedef void (*attn_pv_fn)(const void *v_tile0, const void *v_tile1, int dim, const float *p0, const float *p1,
-                           int n_rows, float *o, const void *ahead0, const void *ahead1);
+/* Scores of n_tiles tiles: s[tile][r][t] = q[r] . k[t] for n_rows (1 .. ATTN_ROWS) rows. */
+typedef struct attn_qk_args {
+    const void *const *k_tile; /* [n_tiles] */
+    int n_tiles, dim, n_rows;
+    const float *q; /* [n_rows][dim], narrowed to bf16 values already where the contract says so */
+    float *s;       /* [n_tiles][ATTN_ROWS][16] */
+    attn_ahead ahead; /* [n_tiles] */
+} attn_qk_args;
+typedef void (*attn_qk_fn)(const attn_qk_args *a);
+
+/* o[r] += p[r] . v, pair of tiles (32 tokens) by pair. */
+typedef struct attn_pv_args {
+    const void *const *v_tile; /* [2 * n_pairs] */
+    int n_pairs, dim, n_rows;
+    const float *p; /* [2 * n_pairs][ATTN_ROWS][16] */
+    float *o;       /* [n_rows][dim] */
+    attn_ahead ahead; /* [2 * n_pairs] */
+} attn_pv_args;
+typedef void (*attn_pv_fn)(const attn_pv_args *a);
 
 /* One row of one step: scores to weights in place, lazy maximum, sum.
  * s: the row inside the first tile's scores; tile j's are at s + j * ATTN_ROWS * 16. n_visible: 1 .. ATTN_STEP tokens of
@@ -91,10 +108,8 @@ typedef struct mm_panels {
 /* y[r][16 * panel + lane] for n_rows rows (any number). The caller gives y room for whole panels.
  * fast: integer dots. */
 typedef void (*mm_int8_fn)(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride);
-/* float32 activations x [n_rows][x_stride] against weights widened exactly. scratch: MM_SCRATCH floats. */
-typedef void (*mm_f32_fn)(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride,
-                          float *scratch);
-enum { MM_SCRATCH = 16384 };
+/* float32 activations x [n_rows][x_stride] against weights widened exactly. */
+typedef void (*mm_f32_fn)(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride);
 
 /* ------------------------------------------------------------------------------------------- the table */
 

@@ -1,0 +1,408 @@
+/* engine.c - sequences and steps: who is computed next, room in the cache for it, the forward pass, commit. */
+#include "engine.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+
+typedef struct sequence {
+    bool alive, started; /* started: has had logits, so what waits is decode */
+    kvt_seq cached;      /* KVT_SEQ_NONE: has no place in the cache, for now */
+    int32_t *tokens;     /* [context] */
+    int n_tokens;
+    int n_done;         /* tokens up to which logits were computed; fewer than n_tokens: the rest waits */
+    int row;            /* of its logits; -1: they are gone, or were never there */
+    uint64_t born;      /* order of arrival */
+    uint64_t set_aside; /* n_ended when it was paused: it waits until another one has ended; NEVER: it is not paused */
+} sequence;
+
+static const uint64_t NEVER = UINT64_MAX;
+
+struct engine {
+    const model *model;
+    engine_options opt;
+    kvt_cache *cache;
+    model_state *state;
+    engine_counters count;
+    kvt_stats fullest;
+    uint64_t n_born, n_ended;
+    sequence *seqs; /* [sequences_max] */
+    int turn;       /* the sequence whose turn it is in the next step */
+
+    /* One step, taken once: arrays of sequences_max, tokens of rows_max. */
+    int rows_max, n_picked;
+    int *picked; /* sequence numbers */
+    kvt_seq *step_seqs;
+    int *step_new, *step_wanted;
+    int32_t *step_tokens;
+    float *logits; /* [sequences_max][n_vocab] */
+    int32_t *tokens;
+    size_t bytes_step, bytes_logits, bytes_tokens, bytes_seqs;
+    char *step_memory;
+};
+
+engine_options engine_options_default(void) {
+    return (engine_options){
+        .kind = KVT_PAGED,
+        .k_format = KVT_BF16,
+        .v_format = KVT_BF16,
+        .block_tokens = 32,
+        .sequences_max = 1,
+        .math = KVT_MATH_FAST,
+        .chunk = 512,
+    };
+}
+
+/* ------------------------------------------------------------------------------------------ open and close */
+
+static kvt_status cache_open(engine *e, kvt_workers *team, const log_sink *log) {
+    const model_config *c = model_config_of(e->model);
+    size_t bytes;
+    if (!mem_mul((size_t)c->n_layers, sizeof(kvt_layer), &bytes)) return KVT_E_LIMIT;
+    kvt_layer *layers = mem_take(NULL, bytes);
+    if (!layers) return KVT_E_MEMORY;
+    model_layers(c, layers);
+
+    kvt_options opt = kvt_options_default();
+    opt.kind = e->opt.kind;
+    opt.layers = layers;
+    opt.n_layers = c->n_layers;
+    opt.k_format = e->opt.k_format;
+    opt.v_format = e->opt.v_format;
+    opt.block_tokens = e->opt.block_tokens;
+    opt.sequences_max = e->opt.sequences_max;
+    opt.tokens_max = e->opt.context;
+    opt.batch_tokens_max = e->rows_max;
+    opt.bytes_max = e->opt.cache_bytes;
+    opt.math = e->opt.math;
+    opt.workers = team;
+    opt.log = log ? log->fn : NULL;
+    opt.log_ctx = log ? log->ctx : NULL;
+    kvt_status status = kvt_open(&e->cache, &opt);
+    mem_give(NULL, layers, bytes);
+    return status;
+}
+
+static bool step_take(engine *e) {
+    size_t n = (size_t)e->opt.sequences_max, rows = (size_t)e->rows_max;
+    size_t each = sizeof(kvt_seq) + 3 * sizeof(int);
+    size_t n_vocab = (size_t)model_config_of(e->model)->n_vocab;
+
+    e->bytes_step = n * each + rows * sizeof(int32_t);
+    e->bytes_seqs = n * sizeof(sequence);
+    if (!mem_mul(n * n_vocab, sizeof(float), &e->bytes_logits)) return false;
+    if (!mem_mul(n * (size_t)e->opt.context, sizeof(int32_t), &e->bytes_tokens)) return false;
+    e->step_memory = mem_take(NULL, e->bytes_step);
+    e->seqs = mem_take(NULL, e->bytes_seqs);
+    e->logits = mem_take(NULL, e->bytes_logits);
+    e->tokens = mem_take(NULL, e->bytes_tokens);
+    if (!e->step_memory || !e->seqs || !e->logits || !e->tokens) return false;
+
+    e->step_seqs = (kvt_seq *)(void *)e->step_memory;
+    e->step_new = (int *)(void *)(e->step_seqs + n);
+    e->step_wanted = e->step_new + n;
+    e->picked = e->step_wanted + n;
+    e->step_tokens = (int32_t *)(e->picked + n);
+    for (size_t i = 0; i < n; i++) e->seqs[i].tokens = e->tokens + i * (size_t)e->opt.context;
+    return true;
+}
+
+kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt,
+                       const log_sink *log) {
+    *out = NULL;
+    engine *e = mem_take(NULL, sizeof *e);
+    if (!e) return log_fail(log, KVT_E_MEMORY, "no memory for an engine");
+    e->model = m;
+    e->opt = *opt;
+    if (e->opt.context == 0) e->opt.context = model_config_of(m)->context;
+    e->rows_max = e->opt.chunk;
+    if (e->opt.kind == KVT_NONE && e->rows_max < e->opt.context) e->rows_max = e->opt.context;
+
+    kvt_status status = cache_open(e, team, log);
+    if (status == KVT_OK) {
+        status = model_state_new(&e->state, m, e->rows_max, e->opt.math, team);
+        if (status == KVT_OK && !step_take(e)) status = KVT_E_MEMORY;
+        if (status != KVT_OK) log_fail(log, status, "no memory for steps of %d tokens", e->rows_max);
+    }
+    if (status != KVT_OK) {
+        engine_close(e);
+        return status;
+    }
+    *out = e;
+    return KVT_OK;
+}
+
+void engine_close(engine *e) {
+    if (!e) return;
+    kvt_close(e->cache);
+    model_state_free(e->state);
+    mem_give(NULL, e->step_memory, e->bytes_step);
+    mem_give(NULL, e->seqs, e->bytes_seqs);
+    mem_give(NULL, e->logits, e->bytes_logits);
+    mem_give(NULL, e->tokens, e->bytes_tokens);
+    mem_give(NULL, e, sizeof *e);
+}
+
+const engine_options *engine_options_of(const engine *e) {
+    return &e->opt;
+}
+
+const model *engine_model(const engine *e) {
+    return e->model;
+}
+
+engine_counters engine_counted(const engine *e) {
+    return e->count;
+}
+
+kvt_stats engine_fullest(const engine *e) {
+    return e->fullest;
+}
+
+/* ---------------------------------------------------------------------------------------------- sequences */
+
+static sequence *find(const engine *e, int seq) {
+    return seq >= 0 && seq < e->opt.sequences_max && e->seqs[seq].alive ? &e->seqs[seq] : NULL;
+}
+
+static kvt_status slot_take(engine *e, int *out) {
+    for (int i = 0; i < e->opt.sequences_max; i++) {
+        sequence *s = &e->seqs[i];
+        if (s->alive) continue;
+        *s = (sequence){ .alive = true, .tokens = s->tokens, .row = -1, .born = e->n_born++, .set_aside = NEVER };
+        *out = i;
+        return KVT_OK;
+    }
+    return KVT_FULL;
+}
+
+kvt_status engine_add(engine *e, const int32_t *tokens, int n_tokens, int *out) {
+    if (n_tokens < 1) return KVT_E_ARGUMENT;
+    if (n_tokens > e->opt.context) return KVT_E_LIMIT;
+    TRY(slot_take(e, out));
+    sequence *s = &e->seqs[*out];
+    memcpy(s->tokens, tokens, (size_t)n_tokens * sizeof tokens[0]);
+    s->n_tokens = n_tokens;
+    return KVT_OK;
+}
+
+kvt_status engine_fork(engine *e, int seq, int *out) {
+    const sequence *from = find(e, seq);
+    if (!from) return KVT_E_SEQUENCE;
+    TRY(slot_take(e, out));
+    sequence *s = &e->seqs[*out];
+    memcpy(s->tokens, from->tokens, (size_t)from->n_tokens * sizeof s->tokens[0]);
+    s->n_tokens = from->n_tokens;
+    s->n_done = from->n_done;
+    s->row = from->row;
+    s->started = from->started;
+    if (from->cached == KVT_SEQ_NONE) return KVT_OK;
+    /* No room for a second one now: it is computed again when there is. */
+    kvt_status status = kvt_seq_fork(e->cache, from->cached, &s->cached);
+    if (status != KVT_OK) s->cached = KVT_SEQ_NONE;
+    if (status < 0) engine_end(e, *out);
+    return status < 0 ? status : KVT_OK;
+}
+
+kvt_status engine_append(engine *e, int seq, int32_t token) {
+    sequence *s = find(e, seq);
+    if (!s) return KVT_E_SEQUENCE;
+    if (s->n_tokens == e->opt.context) return KVT_E_LIMIT;
+    s->tokens[s->n_tokens++] = token;
+    s->row = -1;
+    return KVT_OK;
+}
+
+kvt_status engine_truncate(engine *e, int seq, int n_tokens) {
+    sequence *s = find(e, seq);
+    if (!s) return KVT_E_SEQUENCE;
+    if (n_tokens < 1 || n_tokens > s->n_tokens) return KVT_E_ARGUMENT;
+    /* The last token is computed again: its logits are not kept. */
+    if (s->cached != KVT_SEQ_NONE && kvt_seq_length(e->cache, s->cached) >= n_tokens)
+        TRY(kvt_seq_truncate(e->cache, s->cached, n_tokens - 1));
+    s->n_tokens = n_tokens;
+    s->n_done = 0;
+    s->row = -1;
+    return KVT_OK;
+}
+
+/* Its blocks (or region) go back; its tokens stay, to be computed again. */
+static void place_give(engine *e, sequence *s) {
+    kvt_seq_free(e->cache, s->cached);
+    s->cached = KVT_SEQ_NONE;
+}
+
+void engine_end(engine *e, int seq) {
+    sequence *s = find(e, seq);
+    if (!s) return;
+    place_give(e, s);
+    s->alive = false;
+    e->n_ended++;
+}
+
+int engine_length(const engine *e, int seq) {
+    const sequence *s = find(e, seq);
+    return s ? s->n_tokens : KVT_E_SEQUENCE;
+}
+
+const float *engine_logits(const engine *e, int seq) {
+    const sequence *s = find(e, seq);
+    if (!s || s->row < 0) return NULL;
+    return e->logits + (size_t)s->row * (size_t)model_config_of(e->model)->n_vocab;
+}
+
+/* --------------------------------------------------------------------------------------------- who is next */
+
+static bool waits(const sequence *s) {
+    return s->alive && s->n_done < s->n_tokens;
+}
+
+bool engine_waiting(const engine *e) {
+    for (int i = 0; i < e->opt.sequences_max; i++)
+        if (waits(&e->seqs[i])) return true;
+    return false;
+}
+
+static void pause(engine *e, sequence *s) {
+    place_give(e, s);
+    s->set_aside = e->n_ended;
+    e->count.n_paused++;
+}
+
+/* A place in the cache for a sequence that has none. False: there is none now. */
+static bool place_take(engine *e, sequence *s) {
+    if (s->cached != KVT_SEQ_NONE) return true;
+    if (s->set_aside == e->n_ended) return false;
+    if (kvt_seq_new(e->cache, &s->cached) == KVT_OK) {
+        s->set_aside = NEVER;
+        return true;
+    }
+    s->set_aside = e->n_ended;
+    return false;
+}
+
+/* Tokens that the cache does not hold yet. */
+static int missing(const engine *e, const sequence *s) {
+    return s->n_tokens - kvt_seq_length(e->cache, s->cached);
+}
+
+/* Add a sequence to the step as far as `room` rows go; how many rows it took. */
+static int pick(engine *e, int seq, int room) {
+    sequence *s = &e->seqs[seq];
+    if (!place_take(e, s)) return 0;
+    int n = missing(e, s);
+    if (n > room) {
+        /* Without a cache a sequence is computed whole or not at all. */
+        if (e->opt.kind == KVT_NONE) return 0;
+        n = room;
+    }
+    if (n > 0) {
+        e->picked[e->n_picked] = seq;
+        e->step_seqs[e->n_picked] = s->cached;
+        e->step_new[e->n_picked++] = n;
+    }
+    return n;
+}
+
+/* Fill the step: running sequences first, so that a long prompt does not hold up answers, then prompts. Whoever is left
+ * out begins the next one. */
+static int plan(engine *e) {
+    int n = e->opt.sequences_max, room = e->rows_max, left_out = -1;
+    e->n_picked = 0;
+    for (int started = 1; started >= 0; started--) {
+        for (int i = 0; i < n; i++) {
+            int seq = (e->turn + i) % n;
+            if (!waits(&e->seqs[seq]) || e->seqs[seq].started != started) continue;
+            int took = pick(e, seq, room);
+            if (took == 0 && left_out < 0) left_out = seq;
+            room -= took;
+        }
+    }
+    if (left_out >= 0) e->turn = left_out;
+    return e->rows_max - room;
+}
+
+/* The cache is full: the youngest sequence that has a place gives it up, unless it is the only one. */
+static bool make_room(engine *e) {
+    sequence *youngest = NULL;
+    int n_placed = 0;
+    for (int i = 0; i < e->opt.sequences_max; i++) {
+        sequence *s = &e->seqs[i];
+        if (!s->alive || s->cached == KVT_SEQ_NONE) continue;
+        n_placed++;
+        if (!youngest || s->born > youngest->born) youngest = s;
+    }
+    if (n_placed < 2) return false;
+    pause(e, youngest);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------- a step */
+
+/* Tokens of the rows, and the rows whose logits complete a sequence. */
+static int fill(engine *e) {
+    int row = 0, n_wanted = 0;
+    for (int i = 0; i < e->n_picked; i++) {
+        const sequence *s = &e->seqs[e->picked[i]];
+        int first = kvt_seq_length(e->cache, s->cached), n = e->step_new[i];
+        memcpy(e->step_tokens + row, s->tokens + first, (size_t)n * sizeof s->tokens[0]);
+        row += n;
+        if (first + n == s->n_tokens) e->step_wanted[n_wanted++] = row - 1;
+    }
+    return n_wanted;
+}
+
+/* What the step has made true: who has logits, and what it cost. */
+static void account(engine *e, uint64_t ns) {
+    int row = 0;
+    uint64_t prefill = 0, decode = 0;
+    for (int i = 0; i < e->opt.sequences_max; i++) e->seqs[i].row = -1;
+    for (int i = 0; i < e->n_picked; i++) {
+        sequence *s = &e->seqs[e->picked[i]];
+        *(s->started ? &decode : &prefill) += (uint64_t)e->step_new[i];
+        bool whole = e->opt.kind == KVT_NONE || missing(e, s) == 0;
+        if (!whole) continue;
+        s->n_done = s->n_tokens;
+        s->started = true;
+        s->row = row++;
+    }
+    e->count.prefill_positions += prefill;
+    e->count.decode_positions += decode;
+    e->count.positions_computed += prefill + decode;
+    *(prefill > 0 ? &e->count.prefill_ns : &e->count.decode_ns) += ns;
+    e->count.n_steps++;
+    kvt_stats now;
+    if (kvt_stats_get(e->cache, &now) == KVT_OK && now.tokens_held >= e->fullest.tokens_held) e->fullest = now;
+}
+
+static kvt_status step(engine *e) {
+    uint64_t start = sys_now_ns();
+    kvt_status status;
+    kvt_batch batch = { .seqs = e->step_seqs, .n_new = e->step_new };
+    do {
+        if (plan(e) == 0) return KVT_FULL;
+        batch.n_seqs = e->n_picked;
+        status = kvt_reserve(e->cache, &batch);
+    } while (status == KVT_FULL && make_room(e));
+    if (status != KVT_OK) return status;
+
+    model_step work = { .batch = batch, .tokens = e->step_tokens, .wanted = e->step_wanted, .logits = e->logits };
+    work.n_wanted = fill(e);
+    status = model_forward(e->state, e->cache, &work);
+    if (status == KVT_OK) status = kvt_commit(e->cache, &batch, e->step_tokens);
+    if (status != KVT_OK) {
+        kvt_abort(e->cache, &batch);
+        return status;
+    }
+    account(e, sys_now_ns() - start);
+    return KVT_OK;
+}
+
+kvt_status engine_step(engine *e) {
+    if (!engine_waiting(e)) return KVT_OK;
+    mem_guard("a step");
+    kvt_status status = step(e);
+    mem_guard(NULL);
+    return status;
+}

@@ -1,0 +1,118 @@
+/* engine.h - the door of the engine: sequences of tokens that grow, one step after the other, and answers to prompts.
+ *
+ * One rule makes the three kinds of cache one code path: a step computes the tokens of each sequence that the cache does
+ * not hold yet. Paged and contiguous caches hold all but the newest; KVT_NONE holds nothing, so every step computes the
+ * whole sequence again, in one go (what one step leaves behind is dropped, so it cannot be cut into chunks).
+ *
+ * Owns who is in a step, and sampling. Knows no tensors. */
+#ifndef APP_ENGINE_H
+#define APP_ENGINE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "model/model.h"
+#include "sample.h"
+
+/* --------------------------------------------------------------------------------------------- engine */
+
+typedef struct engine_options {
+    kvt_cache_kind kind;
+    kvt_format k_format, v_format;
+    int block_tokens;   /* 16, 32, 64 */
+    int context;        /* longest sequence; 0: what the model was trained on */
+    int sequences_max;  /* alive at once */
+    size_t cache_bytes; /* limit of the cache; 0: enough for all sequences at full length */
+    kvt_math math;
+    int chunk; /* most tokens of one step, all sequences together; KVT_NONE: at least the context */
+} engine_options;
+
+/* Paged, bf16, blocks of 32, the model's context, one sequence, fast, chunks of 512. */
+engine_options engine_options_default(void);
+
+typedef struct engine_counters {
+    uint64_t positions_computed;                  /* rows pushed through the model */
+    uint64_t prefill_positions, decode_positions; /* prefill: until a sequence's first logits */
+    uint64_t prefill_ns, decode_ns;               /* a step with any prefill row counts as prefill */
+    uint64_t n_steps, n_paused; /* paused: sequences that gave their blocks back to let others go on */
+} engine_counters;
+
+typedef struct engine engine;
+
+/* The model and the pool stay the caller's and must outlive the engine. All memory is asked for here.
+ * KVT_E_LIMIT: cache_bytes cannot hold one sequence of `context` tokens; the log says need and have. */
+kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt,
+                       const log_sink *log);
+void engine_close(engine *e); /* NULL is fine */
+
+const engine_options *engine_options_of(const engine *e); /* as opened, defaults filled in */
+const model *engine_model(const engine *e);
+engine_counters engine_counted(const engine *e);
+/* The cache's own counts after the step that left the most tokens in it. */
+kvt_stats engine_fullest(const engine *e);
+
+/* ------------------------------------------------------------------------------------------ sequences */
+
+/* A new sequence that holds these tokens; *out is its number until engine_end. KVT_FULL: sequences_max are alive.
+ * KVT_E_LIMIT: more than `context`. */
+kvt_status engine_add(engine *e, const int32_t *tokens, int n_tokens, int *out);
+/* A second one with the same tokens, the same cached blocks and the same logits. KVT_FULL as above. */
+kvt_status engine_fork(engine *e, int seq, int *out);
+/* One more token. KVT_E_LIMIT: the sequence is as long as the context. */
+kvt_status engine_append(engine *e, int seq, int32_t token);
+/* Keep the first n_tokens tokens, at least one. */
+kvt_status engine_truncate(engine *e, int seq, int n_tokens);
+void engine_end(engine *e, int seq);
+int engine_length(const engine *e, int seq);
+
+/* Compute up to `chunk` waiting tokens: first of sequences that already have logits, then of the others, in turn. Where
+ * the cache is full the youngest sequence gives its blocks back and is computed again later. Nothing waits: KVT_OK. */
+kvt_status engine_step(engine *e);
+bool engine_waiting(const engine *e); /* is there something to compute */
+
+/* Logits [n_vocab] after the sequence's last token, until the next step; NULL: not computed yet. */
+const float *engine_logits(const engine *e, int seq);
+
+/* -------------------------------------------------------------------------------------------- answers */
+
+typedef enum finish_reason { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_INTERRUPTED } finish_reason;
+
+/* "stop", "length", "interrupted". */
+const char *finish_name(finish_reason reason);
+
+typedef struct prompt {
+    const int32_t *tokens; /* [n_tokens], at least one */
+    int n_tokens;
+} prompt;
+
+typedef struct answer {
+    int32_t *tokens; /* [n_tokens], an end token included */
+    int n_tokens;
+    finish_reason finish;
+    uint64_t first_ns, last_ns; /* when the first and last token were there, from the start of generate */
+} answer;
+
+typedef struct generate_options {
+    const prompt *prompts; /* [n_prompts], all in one ragged batch */
+    int n_prompts;
+    int n_samples;  /* answers to each prompt, which is computed once */
+    int tokens_max; /* of an answer, at least 1 */
+    sample_options sampling;
+
+    /* All may be NULL. index = prompt * n_samples + sample. */
+    void (*on_logits)(void *ctx, int index, const float *logits); /* [n_vocab], before each token */
+    void (*on_token)(void *ctx, int index, int32_t token);
+    void (*on_progress)(void *ctx, int64_t done, int64_t total); /* positions, while prompts are read */
+    void *ctx;
+    const volatile sig_atomic_t *stop; /* checked between steps: not 0 ends the answers where they are */
+} generate_options;
+
+/* Answer the prompts: answers [n_prompts * n_samples], to be freed with answers_free also after a failure.
+ * The engine needs sequences_max of n_prompts * n_samples.
+ * KVT_E_ARGUMENT: logits that are not numbers; KVT_E_LIMIT: a prompt longer than the context. */
+kvt_status generate(engine *e, const generate_options *opt, answer *answers, const log_sink *log);
+void answers_free(answer *answers, int n);
+
+#endif

@@ -1,0 +1,205 @@
+/* block.c - the forward pass: rows of the embedding, the layers, logits of the rows that are asked for.
+ *
+ * Owns its scratch, taken once. Where keys and values lie, and which tokens a row sees, is the cache's. */
+#include "base/mem.h"
+#include "weights.h"
+
+#include <string.h>
+
+enum { LINE_FLOATS = 16 };
+
+struct model_state {
+    const model *model;
+    kvt_workers *team;
+    kvt_input *input;
+    int rows_max;
+    int32_t *position; /* [rows_max] */
+    float *turns;      /* [rows_max][rope.dim / 2][2] */
+    float *x;          /* [rows_max][width]: the rows on their way through the layers */
+    float *y;          /* [rows_max][width]: a norm's result, or what a layer adds */
+    float *q, *k, *v;  /* [rows_max][n_heads][dim] */
+    float *attended;   /* [rows_max][n_heads_q][dim_v] */
+    float *gate, *up;  /* [rows_max][width_ffn] */
+    void *memory;      /* all of the above */
+    size_t bytes;
+};
+
+/* ---------------------------------------------------------------------------------------------- scratch */
+
+/* One array of the state: where its pointer is, elements per row (4 bytes each). */
+typedef struct piece {
+    void *pointer; /* float ** or int32_t ** */
+    int columns;
+} piece;
+
+enum { N_PIECES = 10 };
+
+static void pieces_of(model_state *s, piece out[N_PIECES]) {
+    const model_config *c = &s->model->config;
+    const piece list[N_PIECES] = {
+        { &s->position, 1 },
+        { &s->turns, c->rope.dim },
+        { &s->x, c->width },
+        { &s->y, c->width },
+        { &s->q, c->n_heads_q * c->dim_k },
+        { &s->k, c->n_heads_kv * c->dim_k },
+        { &s->v, c->n_heads_kv * c->dim_v },
+        { &s->attended, c->n_heads_q * c->dim_v },
+        { &s->gate, c->width_ffn },
+        { &s->up, c->width_ffn },
+    };
+    memcpy(out, list, sizeof list);
+}
+
+static int columns_max(const model_config *c) {
+    int most = c->width > c->width_ffn ? c->width : c->width_ffn;
+    int attended = c->n_heads_q * c->dim_v;
+    return most > attended ? most : attended;
+}
+
+/* Room for all arrays in one piece of memory, each from a line of 64 bytes on. */
+static bool scratch_take(model_state *s) {
+    piece pieces[N_PIECES];
+    size_t at[N_PIECES];
+    pieces_of(s, pieces);
+    for (int i = 0; i < N_PIECES; i++) {
+        size_t n;
+        at[i] = s->bytes;
+        if (!mem_mul((size_t)s->rows_max, (size_t)pieces[i].columns * sizeof(float), &n)) return false;
+        if (!mem_add(s->bytes, mem_round(n, LINE_FLOATS * sizeof(float)), &s->bytes)) return false;
+    }
+    s->memory = mem_take(NULL, s->bytes);
+    if (!s->memory) return false;
+    for (int i = 0; i < N_PIECES; i++) {
+        void *p = (char *)s->memory + at[i];
+        memcpy(pieces[i].pointer, &p, sizeof p);
+    }
+    return true;
+}
+
+kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_math math, kvt_workers *team) {
+    *out = NULL;
+    model_state *s = mem_take(NULL, sizeof *s);
+    if (!s) return KVT_E_MEMORY;
+    s->model = m;
+    s->team = team;
+    s->rows_max = rows_max;
+    kvt_status status = kvt_input_new(&s->input, rows_max, columns_max(&m->config), math);
+    if (status == KVT_OK && !scratch_take(s)) status = KVT_E_MEMORY;
+    if (status != KVT_OK) {
+        model_state_free(s);
+        return status;
+    }
+    *out = s;
+    return KVT_OK;
+}
+
+void model_state_free(model_state *s) {
+    if (!s) return;
+    kvt_input_free(s->input);
+    mem_give(NULL, s->memory, s->bytes);
+    mem_give(NULL, s, sizeof *s);
+}
+
+/* ----------------------------------------------------------------------------------------------- layers */
+
+/* y = x w^T for up to three matrices that read the same rows. */
+static void project(model_state *s, const float *x, int n_rows, const kvt_product *products, int n_products) {
+    int n_cols = (int)kvt_matrix_cols(products[0].w);
+    kvt_input_set(s->input, s->team, x, (size_t)n_cols, n_rows, n_cols);
+    kvt_matmul(s->team, s->input, products, n_products);
+}
+
+static kvt_product product(const kvt_matrix *w, float *y) {
+    return (kvt_product){ .w = w, .y = y, .y_stride = kvt_matrix_rows(w) };
+}
+
+/* x += attention(norm(x)) */
+static kvt_status attention(model_state *s, kvt_cache *cache, int layer, const kvt_batch *batch, int n_rows) {
+    const model_config *c = &s->model->config;
+    const layer_weights *w = &s->model->weights.layer[layer];
+    size_t q_stride = (size_t)c->n_heads_q * (size_t)c->dim_k, k_stride = (size_t)c->n_heads_kv * (size_t)c->dim_k;
+
+    kvt_rmsnorm(s->team, s->x, w->attn_norm, c->norm_eps, n_rows, c->width, s->y);
+    kvt_product qkv[] = { product(w->q, s->q), product(w->k, s->k), product(w->v, s->v) };
+    project(s, s->y, n_rows, qkv, 3);
+    kvt_rope_apply(s->team, &c->rope, s->turns, s->q, q_stride, n_rows, c->n_heads_q, c->dim_k);
+    kvt_rope_apply(s->team, &c->rope, s->turns, s->k, k_stride, n_rows, c->n_heads_kv, c->dim_k);
+    TRY(kvt_attend(cache, layer, batch, s->q, s->k, s->v, s->attended));
+    kvt_product out = product(w->attn_output, s->y);
+    project(s, s->attended, n_rows, &out, 1);
+    kvt_add(s->team, s->x, s->y, (size_t)n_rows * (size_t)c->width);
+    return KVT_OK;
+}
+
+/* x += down(silu(gate) * up) of norm(x) (Shazeer 2020, SwiGLU) */
+static void feed_forward(model_state *s, int layer, int n_rows) {
+    const model_config *c = &s->model->config;
+    const layer_weights *w = &s->model->weights.layer[layer];
+
+    kvt_rmsnorm(s->team, s->x, w->ffn_norm, c->norm_eps, n_rows, c->width, s->y);
+    kvt_product both[] = { product(w->gate, s->gate), product(w->up, s->up) };
+    project(s, s->y, n_rows, both, 2);
+    kvt_silu_mul(s->team, s->gate, s->up, (size_t)n_rows * (size_t)c->width_ffn);
+    kvt_product down = product(w->down, s->y);
+    project(s, s->gate, n_rows, &down, 1);
+    kvt_add(s->team, s->x, s->y, (size_t)n_rows * (size_t)c->width);
+}
+
+/* ------------------------------------------------------------------------------------------------ a step */
+
+/* Positions of the batch's rows; the number of rows, or a status below 0. */
+static int positions(model_state *s, const kvt_cache *cache, const kvt_batch *batch) {
+    int n_rows = 0;
+    for (int i = 0; i < batch->n_seqs; i++) {
+        int length = kvt_seq_length(cache, batch->seqs[i]);
+        if (length < 0) return length;
+        if (batch->n_new[i] > s->rows_max - n_rows) return KVT_E_LIMIT;
+        for (int j = 0; j < batch->n_new[i]; j++) s->position[n_rows++] = length + j;
+    }
+    return n_rows;
+}
+
+typedef struct embed_work {
+    const kvt_matrix *table;
+    const int32_t *tokens;
+    float *x;
+    size_t width;
+} embed_work;
+
+static void embed(void *ctx, int row, int worker) {
+    const embed_work *work = ctx;
+    (void)worker;
+    kvt_matrix_row(work->table, (size_t)work->tokens[row], work->x + (size_t)row * work->width);
+}
+
+/* Norm and output matrix for the wanted rows alone: in a prompt that is one row of hundreds. */
+static void logits(model_state *s, const model_step *step) {
+    const model_config *c = &s->model->config;
+    const model_weights *w = &s->model->weights;
+    size_t width = (size_t)c->width;
+    if (step->n_wanted == 0) return;
+    for (int i = 0; i < step->n_wanted; i++)
+        memcpy(s->y + (size_t)i * width, s->x + (size_t)step->wanted[i] * width, width * sizeof(float));
+    kvt_rmsnorm(s->team, s->y, w->output_norm, c->norm_eps, step->n_wanted, c->width, s->y);
+    kvt_product out = product(w->output, step->logits);
+    project(s, s->y, step->n_wanted, &out, 1);
+}
+
+kvt_status model_forward(model_state *s, kvt_cache *cache, const model_step *step) {
+    const model_config *c = &s->model->config;
+    int n_rows = positions(s, cache, &step->batch);
+    if (n_rows < 0) return (kvt_status)n_rows;
+    for (int i = 0; i < n_rows; i++)
+        if (step->tokens[i] < 0 || step->tokens[i] >= c->n_vocab) return KVT_E_ARGUMENT;
+
+    kvt_rope_turns(&c->rope, s->position, n_rows, s->turns);
+    embed_work work = { s->model->weights.embedding, step->tokens, s->x, (size_t)c->width };
+    kvt_workers_run(s->team, n_rows, embed, &work);
+    for (int layer = 0; layer < c->n_layers; layer++) {
+        TRY(attention(s, cache, layer, &step->batch, n_rows));
+        feed_forward(s, layer, n_rows);
+    }
+    logits(s, step);
+    return KVT_OK;
+}

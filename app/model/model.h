@@ -1,0 +1,75 @@
+/* model.h - the door of the model: a file becomes a description, weights, a tokenizer; a batch of tokens becomes logits.
+ *
+ * Owns the forward pass and everything it reads. Knows no requests: who is in a batch, and when, is the engine's. */
+#ifndef APP_MODEL_H
+#define APP_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "chat.h"
+#include "kvtile.h"
+#include "kvtile_ops.h"
+#include "tokenizer.h"
+
+/* What the file's keys say, checked. */
+typedef struct model_config {
+    const char *arch; /* "llama" */
+    int n_layers, n_vocab, context; /* context: the positions it was trained on */
+    int width, width_ffn;           /* elements of a row between layers, and inside the feed-forward part */
+    int n_heads_q, n_heads_kv, dim_k, dim_v;
+    float norm_eps;
+    kvt_rope rope;
+} model_config;
+
+/* What a weights file holds besides; for people. */
+typedef struct model_info {
+    char name[128];      /* general.name, "" where the file has none */
+    size_t weights_bytes; /* of the tensors as they lie in the file */
+    size_t n_weights;     /* elements of all tensors */
+    char types[128];      /* tensor types and their counts: "Q4_1 210, Q8_0 1, F32 61" */
+} model_info;
+
+typedef struct model model;
+
+/* Read the description alone: keys and tensor directory, no weights.
+ * Failures are told to the log in one line that names the file. */
+kvt_status model_describe(const char *path, model_config *config, model_info *info, const log_sink *log);
+
+/* Open a .gguf file and pack its weights on the pool, which stays the caller's and is not kept.
+ * KVT_E_UNSUPPORTED: an architecture, a tensor type or a key this build does not know; KVT_E_ARGUMENT: no such file, or
+ * one that contradicts itself; KVT_E_MEMORY. */
+kvt_status model_open(model **out, const char *path, kvt_workers *team, const log_sink *log);
+void model_close(model *m); /* NULL is fine */
+
+const model_config *model_config_of(const model *m);
+const model_info *model_info_of(const model *m);
+const tokenizer *model_tokenizer(const model *m);
+chat_format model_chat_format(const model *m);
+
+/* The layers as a cache is told of them: [n_layers], the same for each layer of this family. */
+void model_layers(const model_config *config, kvt_layer *out);
+
+/* ------------------------------------------------------------------------------------------- forward pass */
+
+/* Scratch of a forward pass of up to rows_max rows: all memory that a step needs. */
+typedef struct model_state model_state;
+
+kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_math math, kvt_workers *team);
+void model_state_free(model_state *s); /* NULL is fine */
+
+/* One step: the batch's new tokens through all layers. */
+typedef struct model_step {
+    kvt_batch batch;
+    const int32_t *tokens; /* [n_rows], each 0 .. n_vocab - 1 */
+    const int *wanted;     /* [n_wanted] rows whose logits are asked for, ascending */
+    int n_wanted;
+    float *logits; /* [n_wanted][n_vocab] */
+} model_step;
+
+/* The caller has reserved the batch in `cache`; it commits after success and aborts after failure. */
+kvt_status model_forward(model_state *s, kvt_cache *cache, const model_step *step);
+
+#endif

@@ -1,0 +1,93 @@
+/* tokenizer.h - text to token ids and back: byte-level BPE as a GGUF file describes it.
+ *
+ *     tokenizer *t;
+ *     tokenizer_open(&t, file, &err);
+ *     token_list ids = {0};
+ *     tokenizer_encode(t, text, n, false, &ids);           appends; ids.id[0 .. ids.n - 1]
+ *     byte_list out = {0};
+ *     tokenizer_decode(t, ids.id, ids.n, false, &out);
+ *     token_list_free(&ids); byte_list_free(&out); tokenizer_close(t);
+ *
+ * Ids agree with Hugging Face tokenizers. What decides them:
+ * - Bytes that are not UTF-8 become U+FFFD first, one for each maximal part of a character. A NUL is a character.
+ * - Control tokens in the text count only when the caller says so: text from outside is passed with parse_control
+ *   false, and a typed "<|im_end|>" is then ten ordinary characters. User-defined tokens (runs of spaces, say) are words
+ *   of the text and always count. Where several match, the longest does.
+ * - A byte that has no token (SmolLM2's vocabulary lacks 21, among them no printable one) vanishes, and its neighbours
+ *   touch: that is what the reference does where no unknown token is set.
+ * - No token is added in front: add_bos says whether the model wants its bos id there.
+ *
+ * After opening it does not change and no longer needs the file: threads may share it. */
+#ifndef TOKENIZER_H
+#define TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "file/file.h"
+#include "kvtile.h"
+
+/* Growable lists: {0} is empty, calls append. */
+typedef struct token_list {
+    int32_t *id;
+    size_t n, room;
+} token_list;
+
+typedef struct byte_list {
+    char *at;
+    size_t n, room;
+} byte_list;
+
+/* KVT_E_MEMORY leaves the list as it was. */
+kvt_status token_list_add(token_list *list, int32_t id);
+void token_list_free(token_list *list);
+kvt_status byte_list_add(byte_list *list, const void *bytes, size_t n);
+void byte_list_free(byte_list *list);
+
+typedef struct tokenizer tokenizer;
+
+/* KVT_E_UNSUPPORTED: another kind of tokenizer, or a pre-tokenizer this version does not know (the error names it).
+ * KVT_E_CORRUPT: the keys contradict each other. On failure *out is NULL. */
+kvt_status tokenizer_open(tokenizer **out, const model_file *f, error_text *err);
+void tokenizer_close(tokenizer *t); /* NULL is fine */
+
+typedef struct tokenizer_info {
+    int32_t n_vocab;
+    int32_t bos, eos, eot; /* -1: the file names none */
+    bool add_bos;          /* the model wants bos in front of a text; false where there is no bos */
+} tokenizer_info;
+
+const tokenizer_info *tokenizer_about(const tokenizer *t);
+
+/* An answer ends with this token: eos, eot, or the control tokens <|im_end|> and <|endoftext|>. */
+bool tokenizer_is_end(const tokenizer *t, int32_t id);
+/* A control token: no text of its own. */
+bool tokenizer_is_control(const tokenizer *t, int32_t id);
+/* The control token spelled so; -1: there is none. */
+int32_t tokenizer_control(const tokenizer *t, const char *text);
+/* The bytes of one token, not always whole characters; NULL for an id outside the vocabulary. */
+const char *tokenizer_bytes(const tokenizer *t, int32_t id, size_t *n);
+
+/* Append the ids of n bytes of text. KVT_E_LIMIT: more than 1 GiB. On failure out is as it was. */
+kvt_status tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool parse_control, token_list *out);
+
+/* Append the bytes of n ids; control tokens give nothing unless show_control.
+ * KVT_E_ARGUMENT: an id outside the vocabulary; out is as it was. */
+kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, bool show_control, byte_list *out);
+
+/* Text as it comes, token by token, and never half a character: the first bytes of one wait here for the others. Bytes that
+ * are part of no character pass unchanged. All pushes and the flush together give what tokenizer_decode gives. */
+typedef struct tokenizer_decoder {
+    const tokenizer *t;
+    bool show_control;
+    char tail[3];
+    int n_tail;
+} tokenizer_decoder;
+
+tokenizer_decoder tokenizer_decoder_of(const tokenizer *t, bool show_control);
+kvt_status tokenizer_push(tokenizer_decoder *d, int32_t id, byte_list *out);
+/* The end: what is waiting comes out as it is. */
+kvt_status tokenizer_flush(tokenizer_decoder *d, byte_list *out);
+
+#endif

@@ -1,0 +1,184 @@
+/* layer.c - owns the check of the options and THE formula of bytes: what a layer keeps per token and block, how many
+ * blocks there are, how large a step can get. Leaves to cache.c the sizes of the records themselves (they are measured
+ * by the code that lays them out) and all memory. */
+#include "layer.h"
+
+#include <limits.h>
+#include <math.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "format/format.h"
+#include "kernel/kernel.h"
+#include "kvtile_ops.h"
+
+enum {
+    LAYERS_MAX = 4096,
+    HEADS_MAX = 1024,
+    SEQUENCES_MAX = 65535,
+    TOKENS_MAX = 1 << 30, /* so that a position and its rounding to a segment stay an int */
+    BATCH_MAX = 1 << 20,
+    THREADS_MAX = 256,
+    PIECES_MAX = 16384 /* segments cut off at once; at 8 rows of 128 dims their results are 68 MiB */
+};
+
+typedef struct range {
+    const char *field;
+    long long value, least, most;
+} range;
+
+static kvt_status range_check(const log_sink *log, range r) {
+    if (r.value >= r.least && r.value <= r.most) return KVT_OK;
+    return log_fail(log, KVT_E_ARGUMENT, "%s is %lld, allowed are %lld to %lld", r.field, r.value, r.least, r.most);
+}
+
+static kvt_status layer_check(const kvt_layer *l, int i, const log_sink *log) {
+    if (l->kind != KVT_LAYER_FULL)
+        return log_fail(log, KVT_E_UNSUPPORTED, "layers[%d].kind is %d, which is not offered", i, (int)l->kind);
+    const range ranges[] = {
+        {"n_heads_q", l->n_heads_q, 1, HEADS_MAX},
+        {"n_heads_kv", l->n_heads_kv, 1, HEADS_MAX},
+        {"dim_k", l->dim_k, 1, ATTN_DIM_MAX},
+        {"dim_v", l->dim_v, 1, ATTN_DIM_MAX},
+    };
+    for (size_t n = 0; n < sizeof ranges / sizeof *ranges; n++) {
+        const range *r = &ranges[n];
+        if (r->value < r->least || r->value > r->most)
+            return log_fail(log, KVT_E_ARGUMENT, "layers[%d].%s is %lld, allowed are %lld to %lld", i, r->field,
+                            r->value, r->least, r->most);
+    }
+    if (l->n_heads_q % l->n_heads_kv)
+        return log_fail(log, KVT_E_ARGUMENT, "layers[%d].n_heads_q is %d, not a multiple of n_heads_kv, %d", i,
+                        l->n_heads_q, l->n_heads_kv);
+    /* A negative factor would turn the largest score into the smallest. */
+    if (!isfinite(l->scale) || l->scale < 0)
+        return log_fail(log, KVT_E_ARGUMENT, "layers[%d].scale is %g, allowed are finite values from 0", i,
+                        (double)l->scale);
+    return KVT_OK;
+}
+
+static kvt_status choices_check(const kvt_options *o, const log_sink *log) {
+    const struct {
+        const char *field;
+        int value, n;
+    } choices[] = {
+        {"kind", (int)o->kind, KVT_NONE + 1},
+        {"k_format", (int)o->k_format, N_ELEMENT_FORMATS},
+        {"v_format", (int)o->v_format, N_ELEMENT_FORMATS},
+        {"math", (int)o->math, KVT_MATH_EXACT + 1},
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (choices[i].value < 0 || choices[i].value >= choices[i].n)
+            return log_fail(log, KVT_E_UNSUPPORTED, "%s is %d, which is not offered", choices[i].field,
+                            choices[i].value);
+    return KVT_OK;
+}
+
+static kvt_status options_check(const kvt_options *o, const log_sink *log) {
+    TRY(choices_check(o, log));
+    if (o->block_tokens != 16 && o->block_tokens != 32 && o->block_tokens != 64)
+        return log_fail(log, KVT_E_ARGUMENT, "block_tokens is %d, allowed are 16, 32 and 64", o->block_tokens);
+    TRY(range_check(log, (range){"sequences_max", o->sequences_max, 1, SEQUENCES_MAX}));
+    TRY(range_check(log, (range){"tokens_max", o->tokens_max, 1, TOKENS_MAX}));
+    TRY(range_check(log, (range){"batch_tokens_max", o->batch_tokens_max, 1, BATCH_MAX}));
+    TRY(range_check(log, (range){"n_threads", o->n_threads, 0, THREADS_MAX}));
+    TRY(range_check(log, (range){"n_layers", o->n_layers, 1, LAYERS_MAX}));
+    if (!o->alloc != !o->release)
+        return log_fail(log, KVT_E_ARGUMENT, "alloc and release: one is NULL, give both or neither");
+    if (!o->layers) return log_fail(log, KVT_E_ARGUMENT, "layers is NULL, n_layers is %d", o->n_layers);
+    for (int i = 0; i < o->n_layers; i++) TRY(layer_check(&o->layers[i], i, log));
+    return KVT_OK;
+}
+
+static int pad16(int dim) {
+    return (dim + TILE - 1) / TILE * TILE;
+}
+
+static float softmax_constant(const kvt_layer *l) {
+    double scale = l->scale != 0 ? (double)l->scale : 1 / sqrt((double)l->dim_k);
+    return (float)(scale * 1.4426950408889634);
+}
+
+/* No product here can overflow: the largest block is 64 tokens of 1,024 heads of 2 * 512 dims. */
+layer_shape layer_shape_of(const kvt_options *opt, int layer) {
+    const kvt_layer *l = &opt->layers[layer];
+    layer_shape s = {
+        .n_heads_q = l->n_heads_q,
+        .n_heads_kv = l->n_heads_kv,
+        .group = l->n_heads_q / l->n_heads_kv,
+        .dim_k = l->dim_k,
+        .dim_v = l->dim_v,
+        .pad_k = pad16(l->dim_k),
+        .pad_v = pad16(l->dim_v),
+        .c = softmax_constant(l),
+    };
+    size_t n_tiles = (size_t)opt->block_tokens / TILE;
+    s.k_tile_bytes = (size_t)s.pad_k * TILE * element_format_of((int)opt->k_format)->bytes;
+    s.v_tile_bytes = (size_t)s.pad_v * TILE * element_format_of((int)opt->v_format)->bytes;
+    s.v_offset = n_tiles * s.k_tile_bytes;
+    s.head_bytes = n_tiles * (s.k_tile_bytes + s.v_tile_bytes);
+    s.block_bytes = s.head_bytes * (size_t)s.n_heads_kv;
+    return s;
+}
+
+static size_t most(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static int ceil_div(int n, int by) {
+    return (n + by - 1) / by;
+}
+
+/* What a step can need: attend.c plans within these numbers. */
+static void layout_step(layout *out, const kvt_options *opt, const layer_shape *s) {
+    size_t batch = (size_t)opt->batch_tokens_max, group = (size_t)s->group;
+    size_t row_groups = batch * group / ATTN_ROWS + (size_t)out->n_entries;
+    size_t rows_most = mem_round(batch * group, ATTN_ROWS);
+    out->pad_k = (int)most((size_t)out->pad_k, (size_t)s->pad_k);
+    out->pad_v = (int)most((size_t)out->pad_v, (size_t)s->pad_v);
+    out->item_rows = (int)most((size_t)out->item_rows, rows_most < LAYER_ROWS_MAX ? rows_most : LAYER_ROWS_MAX);
+    out->n_items = most(out->n_items, row_groups * (size_t)s->n_heads_kv);
+    if (out->n_threads == 1 || out->n_segments == 1) return; /* nothing is ever cut */
+    size_t n_pieces = (size_t)out->n_segments * 2 * (size_t)out->n_threads;
+    size_t rows = group < ATTN_ROWS ? group : ATTN_ROWS;
+    if (n_pieces > PIECES_MAX) n_pieces = most(PIECES_MAX, (size_t)out->n_segments);
+    out->partial_floats = most(out->partial_floats, n_pieces * (2 * ATTN_ROWS + rows * (size_t)s->pad_v));
+}
+
+/* Blocks: enough for every sequence, or as many as bytes_max holds (contiguous: whole sequences of them). */
+static kvt_status layout_blocks(layout *out, const kvt_options *opt, const log_sink *log) {
+    size_t n = (size_t)opt->sequences_max * (size_t)out->seq_blocks, need;
+    if (opt->bytes_max) n = opt->bytes_max / out->bytes_per_block;
+    if (out->seq_blocks_least) n -= n % (size_t)out->seq_blocks_least;
+    out->n_blocks = n > INT_MAX ? INT_MAX : (int)n;
+    mem_mul((size_t)out->seq_blocks, out->bytes_per_block, &need);
+    if (n < (size_t)out->seq_blocks)
+        return log_fail(log, KVT_E_LIMIT, "bytes_max: one sequence of %d tokens needs %zu bytes, %zu are allowed",
+                        opt->tokens_max, need, opt->bytes_max);
+    if (n > INT_MAX || !mem_mul(n, out->bytes_per_block, &out->bytes_cache))
+        return log_fail(log, KVT_E_LIMIT, "%zu blocks of %zu bytes are more than can be counted", n,
+                        out->bytes_per_block);
+    return KVT_OK;
+}
+
+kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out) {
+    *out = (layout){0};
+    TRY(options_check(opt, log));
+    out->block_tokens = opt->block_tokens;
+    out->block_tiles = opt->block_tokens / TILE;
+    out->seq_blocks = ceil_div(opt->tokens_max, opt->block_tokens);
+    out->seq_blocks_least = opt->kind == KVT_CONTIGUOUS ? out->seq_blocks : 0;
+    out->n_segments = ceil_div(opt->tokens_max, ATTN_SEGMENT);
+    out->n_entries = opt->sequences_max < opt->batch_tokens_max ? opt->sequences_max : opt->batch_tokens_max;
+    out->n_threads = opt->workers ? kvt_workers_count(opt->workers) : opt->n_threads;
+    if (out->n_threads == 0) out->n_threads = sys_processors();
+    if (out->n_threads > THREADS_MAX) out->n_threads = THREADS_MAX;
+    for (int i = 0; i < opt->n_layers; i++) {
+        layer_shape s = layer_shape_of(opt, i);
+        out->bytes_per_block += s.block_bytes; /* at most 2^12 layers of 2^28 bytes */
+        layout_step(out, opt, &s);
+    }
+    out->bytes_per_token = out->bytes_per_block / (size_t)out->block_tokens;
+    if (out->partial_floats) out->n_items += (size_t)out->n_segments * 2 * (size_t)out->n_threads;
+    return layout_blocks(out, opt, log);
+}

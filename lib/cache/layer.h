@@ -1,0 +1,53 @@
+/* layer.h - what the options come to: the shape of each layer and every size that follows from them. */
+#ifndef KVT_LAYER_H
+#define KVT_LAYER_H
+
+#include <stddef.h>
+
+#include "base/log.h"
+#include "kvtile.h"
+
+enum {
+    LAYER_ROWS_MAX = 128 /* query rows that one piece of attention walks a segment with: the segment's keys and values
+                            (256 KiB at 64 dims in bf16) are read from L2 for all but the first 16 of them */
+};
+
+/* One layer. A block holds, per key/value head, its key tiles and then its value tiles:
+ *
+ *     block  | head 0: K K V V | head 1: K K V V | ...        (two tiles of 16 tokens: a block of 32) */
+typedef struct layer_shape {
+    int n_heads_q, n_heads_kv, group; /* group: query heads of one key/value head */
+    int dim_k, dim_v;
+    int pad_k, pad_v; /* dims as kept: multiples of 16 */
+    float c;          /* numeric contract: scale * log2(e) */
+    size_t k_tile_bytes, v_tile_bytes;
+    size_t v_offset; /* from a head's first key tile to its first value tile */
+    size_t head_bytes, block_bytes;
+    size_t region; /* offset of the layer's blocks in the store */
+} layer_shape;
+
+/* Sizes of a cache. */
+typedef struct layout {
+    int block_tokens, block_tiles;
+    int seq_blocks;       /* blocks of a sequence of tokens_max tokens */
+    int seq_blocks_least; /* blocks a sequence always holds: all of them where the kind is contiguous, else none */
+    int n_blocks;
+    int n_entries; /* most sequences in one step */
+    int n_threads;
+    int n_segments; /* of a sequence of tokens_max tokens */
+    size_t bytes_per_token, bytes_per_block, bytes_cache;
+
+    /* the most that any layer asks of a step's scratch */
+    int pad_k, pad_v;
+    int item_rows;        /* rows of a piece of attention */
+    size_t n_items;       /* pieces */
+    size_t partial_floats; /* results of pieces that were cut at segments */
+} layout;
+
+/* Check the options, field by field, and derive the sizes. On KVT_E_LIMIT out->n_blocks is what bytes_max would hold. */
+kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out);
+
+/* The shape of a layer that was checked; region is left 0. */
+layer_shape layer_shape_of(const kvt_options *opt, int layer);
+
+#endif

@@ -1,0 +1,68 @@
+/* kernels.c - the table of kernels: one per instruction set, each filled scalar first and overwritten upward, and the
+ * choice of the one this process runs on. Leaves arithmetic to the files it calls. */
+#include "kernel.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "kvtile.h"
+
+enum { PATH_SCALAR, PATH_AVX2, PATH_AVX512, N_PATHS };
+
+static const char *const path_name[N_PATHS] = {"scalar", "avx2", "avx512"};
+static kernels table[N_PATHS];
+static int n_usable; /* the first n_usable tables are filled: what the machine can run */
+static int chosen;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The best path that the machine can run. */
+static int path_best(void) { return sys_has_avx512() ? PATH_AVX512 : sys_has_avx2() ? PATH_AVX2 : PATH_SCALAR; }
+
+static int path_find(const char *name) {
+    for (int i = 0; name && i < N_PATHS; i++) {
+        if (strcmp(name, path_name[i]) == 0) return i;
+    }
+    return -1;
+}
+
+static void table_fill(kernels *k, int path) {
+    attn_scalar(k);
+    rows_scalar(k);
+    matmul_scalar(k);
+#if defined(__x86_64__)
+    if (path >= PATH_AVX2) {
+        attn_avx2(k);
+        rows_avx2(k);
+        matmul_avx2(k);
+    }
+    if (path >= PATH_AVX512) {
+        attn_avx512(k);
+        rows_avx512(k);
+        matmul_avx512(k);
+    }
+#endif
+    k->cpu = path_name[path];
+}
+
+/* KVTILE_CPU is a limit: what is above the machine, or unknown here, means the best that the machine has. */
+static void tables_make(void) {
+    int best = path_best(), limit = path_find(getenv("KVTILE_CPU"));
+    n_usable = best + 1;
+    chosen = limit < 0 || limit > best ? best : limit;
+    for (int i = 0; i < n_usable; i++) table_fill(&table[i], i);
+}
+
+const kernels *kernels_get(void) {
+    pthread_once(&once, tables_make);
+    return &table[chosen];
+}
+
+const kernels *kernels_of(const char *cpu) {
+    pthread_once(&once, tables_make);
+    int path = path_find(cpu);
+    return path >= 0 && path < n_usable ? &table[path] : NULL;
+}
+
+const char *kvt_cpu(void) { return kernels_get()->cpu; }

@@ -1,0 +1,70 @@
+/* words_int_avx512.h - the vector words of matrix products in AVX-512 with VNNI. A word is the part of a line that one
+ * register holds, LANES rows of a panel: here the whole line. */
+#ifndef KVT_WORDS_INT_AVX512_H
+#define KVT_WORDS_INT_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "kernel.h"
+
+#define WORD static inline __attribute__((always_inline))
+
+enum { LANES = 16, WORDS = TILE / LANES };
+
+typedef __m512 mf;  /* LANES floats */
+typedef __m512i mi; /* LANES int32, or 4 bytes of each row */
+
+WORD mf mf_zero(void) { return _mm512_setzero_ps(); }
+WORD mf mf_set1(float x) { return _mm512_set1_ps(x); }
+WORD mf mf_load(const void *p) { return _mm512_loadu_ps(p); }
+WORD void mf_store(float *p, mf x) { _mm512_storeu_ps(p, x); }
+WORD mf mf_mul(mf x, mf y) { return _mm512_mul_ps(x, y); }
+WORD mf mf_fma(mf x, mf y, mf z) { return _mm512_fmadd_ps(x, y, z); }
+WORD mf mf_from_i(mi x) { return _mm512_cvtepi32_ps(x); }
+/* LANES f16. */
+WORD mf mf_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+
+WORD mi mi_load(const void *p) { return _mm512_loadu_si512(p); }
+/* 4 bytes to every row. */
+WORD mi mi_set4(const void *p) {
+    int32_t x;
+    __builtin_memcpy(&x, p, sizeof x);
+    return _mm512_set1_epi32(x);
+}
+
+/* Pairs of 16-bit floats: the first and the second of each row. */
+WORD mf mf_f16_first(mi x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); }
+WORD mf mf_f16_second(mi x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16))); }
+WORD mf mf_bf16_first(mi x) { return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)); }
+WORD mf mf_bf16_second(mi x) { return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u))); }
+
+/* Byte i of each row, signed. */
+WORD mf mf_byte(mi x, int i) { return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(x, 24 - 8 * i), 24)); }
+/* The four bits from `shift` on of each row, less bias (0 or 8). The permutation reads the low four bits of its index. */
+WORD mf mf_nibble(mi x, int shift, int bias) {
+    __m512 n = bias ? _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7)
+                    : _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(x, (unsigned)shift), n);
+}
+
+/* Integer dots of codes with activations: four products of each row at a time, exact.
+ * The instruction wants one side unsigned: 8-bit codes come with 128 added, and the sum of the activations takes that
+ * (and the bias of 4-bit codes) off again. */
+typedef mi code;
+WORD code code8(mi x) { return _mm512_xor_si512(x, _mm512_set1_epi8((char)0x80)); }
+WORD code code4_low(mi x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+WORD code code4_high(mi x) { return _mm512_and_si512(_mm512_srli_epi16(x, 4), _mm512_set1_epi8(15)); }
+
+WORD mi dot8_start(int sum) { return _mm512_set1_epi32(-128 * sum); }
+WORD mi dot8_add(mi d, code w, mi x) { return _mm512_dpbusd_epi32(d, w, x); }
+WORD mi dot4_start(int bias, int sum) { return bias ? _mm512_set1_epi32(-bias * sum) : _mm512_setzero_si512(); }
+WORD mi dot4_add(mi d, code w, mi x) { return _mm512_dpbusd_epi32(d, w, x); }
+WORD mi dot4_end(mi d, int bias, int sum) {
+    (void)bias, (void)sum;
+    return d;
+}
+
+WORD void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+
+#endif
