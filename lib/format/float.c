@@ -39,7 +39,7 @@ float f16_to_f32(uint16_t h) {
     return bits_to_f32(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* An f32 below 2^-14 in units of 2^-24, the last place of an f16 denormal; nearest even. 1024 becomes the least normal. */
+/* An f32 below 2^-14 in units of 2^-24, the last place of an f16 denormal; nearest even. 1024 is the least normal. */
 static uint32_t f16_denormal(uint32_t size) {
     uint32_t exponent = size >> 23;
     if (exponent < 102) return 0; /* below half a unit */
@@ -51,7 +51,7 @@ static uint32_t f16_denormal(uint32_t size) {
 uint16_t f32_to_f16(float f) {
     uint32_t u = bits_of_f32(f), size = u & ~F32_SIGN, h;
     if (size > F32_INF) h = 0x7e00 | (size >> 13 & 0x3ff);
-    else if (size >= 0x477ff000) h = 0x7c00; /* 65520, halfway from the largest f16 to the next power of two, and above */
+    else if (size >= 0x477ff000) h = 0x7c00; /* from 65520, halfway from the largest f16 to the next power of two */
     else if (size < 0x38800000) h = f16_denormal(size);
     else h = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
     return (uint16_t)(u >> 16 & 0x8000) | (uint16_t)h;
@@ -63,7 +63,7 @@ static float f32_as_it_is(float f) {
 
 /* ------------------------------------------------------------------------------------------- tiles */
 
-/* Where dimension d of the token in `slot` lies, in elements; w elements share a lane of a line (kernel.h's picture). */
+/* Where dimension d of the token in `slot` lies, in elements; w share a lane of a line (kernel.h has the picture). */
 static inline size_t k_at(size_t w, size_t slot, size_t d) {
     return (d / w * TOKENS + slot) * w + d % w;
 }

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/mem.h"
 
-enum { ROWS = 16, LINE = 64, CHUNK = 64, BLOCK = 32 }; /* of a panel: rows; bytes of a line; columns of a chunk, a block */
+enum { ROWS = 16, LINE = 64, CHUNK = 64, BLOCK = 32 }; /* rows of a panel, bytes of a line, columns */
 
 static uint16_t u16_at(const uint8_t *p) {
     return (uint16_t)(p[0] | p[1] << 8);
