@@ -4,7 +4,8 @@
 #include <string.h>
 
 cursor cursor_of(const void *data, size_t n) {
-    const uint8_t *p = data;
+    static const uint8_t nothing;
+    const uint8_t *p = data ? data : &nothing; /* an empty file may come as NULL, to which not even 0 may be added */
     return (cursor){p, p, p + n, false};
 }
 

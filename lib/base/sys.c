@@ -1,6 +1,9 @@
 /* sys.c - see sys.h. */
 #include "base/sys.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +54,9 @@ const char *sys_cpu_name(void) {
 /* __builtin_cpu_supports asks the processor and the operating system (whose support for wide registers counts too). */
 bool sys_has_avx2(void) {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-           __builtin_cpu_supports("bmi2");
+    unsigned a, b, c, d; /* not every compiler's __builtin_cpu_supports knows f16c */
+    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 #else
     return false;
 #endif

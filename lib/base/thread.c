@@ -1,8 +1,8 @@
 /* thread.c - the worker pool: see thread.h for the idea and kvtile_ops.h for the calls.
  *
- * One 64-bit ticket says everything about the run: its generation above, the items nobody has claimed yet below. A thread
- * claims an item by taking one off with compare-and-swap, having read the function before: if the swap succeeds, the
- * ticket did not move in between, so the run was unfinished and the function is its own. A thread that was away
+ * One 64-bit ticket says everything about the run: its generation above, the items nobody has claimed yet below. A
+ * thread claims an item by taking one off with compare-and-swap, having read the function before: if the swap succeeds,
+ * the ticket did not move in between, so the run was unfinished and the function is its own. A thread that was away
  * through several runs therefore either joins the present one or finds nothing left, and nobody waits for it. */
 #include "base/thread.h"
 
@@ -98,7 +98,7 @@ static bool spin(kvt_workers *team) {
     return true;
 }
 
-/* Sleep until called. The caller publishes, then looks for sleepers; here a sleeper counts itself, then looks for work. */
+/* Sleep until called. The caller publishes, then looks for sleepers; a sleeper counts itself, then looks for work. */
 static void park(kvt_workers *team) {
     pthread_mutex_lock(&team->lock);
     atomic_fetch_add(&team->n_parked, 1);
