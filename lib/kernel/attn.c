@@ -45,6 +45,14 @@ static size_t tile_bytes_least(const attn_segment *seg) {
     return k < v ? k : v;
 }
 
+/* Query rows as the kernels of scores read them: a pair of elements of every row, then the next pair. */
+static void queries_pair(const attn_segment *seg, attn_scratch *scratch) {
+    for (int r = 0; r < seg->n_rows; r++) {
+        const float *q = seg->q + (size_t)r * (size_t)seg->dim_k;
+        for (int i = 0; i < seg->dim_k / 2; i++) memcpy(scratch->q[i][r], q + 2 * i, 2 * sizeof *q);
+    }
+}
+
 /* Scores to weights, row by row. A row that sees nothing of the step weighs everything with 0 and keeps its state. */
 static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch *scratch, int at, int n, float *m,
                          float *o) {
@@ -76,7 +84,7 @@ static void step_run(const kernels *k, const attn_segment *seg, attn_scratch *sc
                                               .n_tiles = n_k,
                                               .dim = seg->dim_k,
                                               .n_rows = seg->n_rows,
-                                              .q = seg->q,
+                                              .q = scratch->q[0][0],
                                               .s = scratch->s[0],
                                               .ahead = {stream + AHEAD, bytes}});
     step_softmax(k, seg, scratch, at, n, m, o);
@@ -96,7 +104,10 @@ void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *s
     for (int r = 0; r < seg->n_rows; r++) m[r] = -INFINITY;
     memset(scratch->l, 0, sizeof scratch->l);
     memset(o, 0, n_o * sizeof *o);
-    if (n_tokens > 0) stream_make(seg, n_tokens, stream);
+    if (n_tokens > 0) {
+        stream_make(seg, n_tokens, stream);
+        queries_pair(seg, scratch);
+    }
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
         int n = n_tokens - at < ATTN_STEP ? n_tokens - at : ATTN_STEP;
         step_run(k, seg, scratch, stream + 2 * (at / TILE), at, n, m, o);

@@ -41,11 +41,11 @@ static float dot(const float *x, const float *y, int n) {
 }
 
 static void qk(int format, const attn_qk_args *a) {
-    float key[ATTN_DIM_MAX];
-    for (int t = 0; t < a->n_tiles * TILE; t++) {
-        key_of(format, a->k_tile[t / TILE], (size_t)(t % TILE), (size_t)a->dim, key);
-        for (int r = 0; r < a->n_rows; r++) {
-            const float *q = a->q + (size_t)r * (size_t)a->dim;
+    float key[ATTN_DIM_MAX], q[ATTN_DIM_MAX];
+    for (int r = 0; r < a->n_rows; r++) {
+        for (int d = 0; d < a->dim; d++) q[d] = a->q[(d / 2 * ATTN_ROWS + r) * 2 + d % 2];
+        for (int t = 0; t < a->n_tiles * TILE; t++) {
+            key_of(format, a->k_tile[t / TILE], (size_t)(t % TILE), (size_t)a->dim, key);
             float sum = 0;
             for (int d = 0; d < a->dim; d += 32) sum = sum + dot(key + d, q + d, a->dim - d < 32 ? a->dim - d : 32);
             a->s[(t / TILE * ATTN_ROWS + r) * TILE + t % TILE] = sum;

@@ -42,9 +42,9 @@ typedef struct attn_ahead {
 typedef struct attn_qk_args {
     const void *const *k_tile; /* [n_tiles] */
     int n_tiles, dim, n_rows;
-    const float *q; /* [n_rows][dim], narrowed to bf16 values already where the contract says so */
-    float *s;       /* [n_tiles][ATTN_ROWS][16] */
-    attn_ahead ahead; /* [n_tiles] */
+    const float *q;            /* [dim/2][ATTN_ROWS][2]: pairs of elements, as they are used */
+    float *s;                  /* [n_tiles][ATTN_ROWS][16] */
+    attn_ahead ahead;          /* [n_tiles] */
 } attn_qk_args;
 typedef void (*attn_qk_fn)(const attn_qk_args *a);
 
@@ -52,9 +52,9 @@ typedef void (*attn_qk_fn)(const attn_qk_args *a);
 typedef struct attn_pv_args {
     const void *const *v_tile; /* [2 * n_pairs] */
     int n_pairs, dim, n_rows;
-    const float *p; /* [2 * n_pairs][ATTN_ROWS][16] */
-    float *o;       /* [n_rows][dim] */
-    attn_ahead ahead; /* [2 * n_pairs] */
+    const float *p;            /* [2 * n_pairs][ATTN_ROWS][16] */
+    float *o;                  /* [n_rows][dim] */
+    attn_ahead ahead;          /* [2 * n_pairs] */
 } attn_pv_args;
 typedef void (*attn_pv_fn)(const attn_pv_args *a);
 
@@ -111,6 +111,15 @@ typedef void (*mm_int8_fn)(const mm_panels *w, const act_rows *a, int n_rows, fl
 /* float32 activations x [n_rows][x_stride] against weights widened exactly. */
 typedef void (*mm_f32_fn)(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride);
 
+/* ----------------------------------------------------------------------------------------- binary64 (math.c)
+ *
+ * Of our own, because the C library chooses its code by the CPU. Denormals are zeros, as operands and as results. */
+
+double math_exp(double x); /* within 2 ulp */
+double math_log(double x); /* within 2 ulp; 0 gives -inf, below 0 NaN */
+/* Within 2 ulp for |x| up to 2^27, beyond only as good as x times 2^-53. */
+void math_sincos(double x, double *sine, double *cosine);
+
 /* ------------------------------------------------------------------------------------------- the table */
 
 typedef struct kernels {
@@ -162,7 +171,7 @@ typedef struct attn_segment {
     int dim_k, dim_v;
     int n_rows;
     const int *position; /* [n_rows] absolute position of each row */
-    const float *q;      /* [n_rows][dim_k] */
+    const float *q;      /* [n_rows][dim_k], narrowed to bf16 values already where the contract says so */
     float c;
     int narrow; /* round weights to bf16 */
 } attn_segment;
@@ -171,6 +180,7 @@ typedef struct attn_segment {
 typedef struct attn_scratch {
     _Alignas(64) float s[STEP_TILES][ATTN_ROWS * TILE];
     _Alignas(64) float l[ATTN_ROWS][TILE];
+    _Alignas(64) float q[ATTN_DIM_MAX / 2][ATTN_ROWS][2];
 } attn_scratch;
 
 /* Partial result per row: m [n_rows], l [n_rows], o [n_rows][dim_v]. A row that sees none of the segment: m = -inf, l = 0, o = 0. */

@@ -1,0 +1,65 @@
+/* attn_avx512.c - attention in AVX-512: a line is one register. */
+#include "kernel.h"
+#include "unroll.h"
+#include "words_avx512.h"
+
+typedef __m512 lanes;
+#define LANES 16
+/* 32 registers: 8 rows of two chains and their sums, or 4 rows by 2 columns of two chains, and the operands. */
+#define ROWS 8
+#define PAIRS 4
+
+WORD lanes lanes_zero(void) { return _mm512_setzero_ps(); }
+WORD lanes lanes_load(const void *p) { return _mm512_loadu_ps(p); }
+WORD void lanes_store(float *p, lanes x) { _mm512_storeu_ps(p, x); }
+WORD lanes lanes_set1(float x) { return _mm512_set1_ps(x); }
+WORD lanes lanes_add(lanes x, lanes y) { return _mm512_add_ps(x, y); }
+WORD lanes lanes_fma(lanes x, lanes y, lanes z) { return _mm512_fmadd_ps(x, y, z); }
+WORD void lanes_load_bf16(const void *p, lanes *even, lanes *odd) { vf_load_bf16(p, even, odd); }
+WORD lanes lanes_load_f16(const void *p) { return vf_load_f16(p); }
+/* f[0] and f[1] in turn. */
+WORD lanes lanes_set2(const float *f) {
+    return _mm512_castpd_ps(_mm512_broadcastsd_pd(_mm_load_sd((const double *)(const void *)f)));
+}
+/* x and y hold 32 sums, even and odd in turn: 16 sums of two. */
+WORD lanes lanes_fold(lanes x, lanes y) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return _mm512_add_ps(_mm512_permutex2var_ps(x, even, y), _mm512_permutex2var_ps(x, odd, y));
+}
+
+#include "attn_soft.h"
+
+#define NAME(f) f##_bf16
+#define BYTES 2
+#define LOAD(line, odd, x, y) lanes_load_bf16(line, &(x), &(y))
+#define SPREAD(f, x, y) ((x) = lanes_set1((f)[0]), (y) = lanes_set1((f)[1]))
+#define FOLD(x, y) lanes_add(x, y)
+#include "attn_body.h"
+
+/* f16 is widened in the order it lies in, so even and odd chains alternate within a register. */
+#define NAME(f) f##_f16
+#define BYTES 2
+#define LOAD(line, odd, x, y) ((x) = lanes_load_f16(line), (y) = lanes_load_f16((line) + LANES * 2))
+#define SPREAD(f, x, y) ((x) = (y) = lanes_set2(f))
+#define FOLD(x, y) lanes_fold(x, y)
+#include "attn_body.h"
+
+#define NAME(f) f##_f32
+#define BYTES 4
+#define LOAD(line, odd, x, y) ((x) = lanes_load(line), (y) = lanes_load((line) + (odd)))
+#define SPREAD(f, x, y) ((x) = lanes_set1((f)[0]), (y) = lanes_set1((f)[1]))
+#define FOLD(x, y) lanes_add(x, y)
+#include "attn_body.h"
+
+void attn_avx512(kernels *k) {
+    k->attn_qk[ELEMENT_BF16] = qk_bf16;
+    k->attn_qk[ELEMENT_F16] = qk_f16;
+    k->attn_qk[ELEMENT_F32] = qk_f32;
+    k->attn_pv[ELEMENT_BF16] = pv_bf16;
+    k->attn_pv[ELEMENT_F16] = pv_f16;
+    k->attn_pv[ELEMENT_F32] = pv_f32;
+    k->attn_softmax = softmax;
+    k->attn_merge = merge;
+    k->attn_finish = finish;
+}

@@ -1,0 +1,78 @@
+/* attn_soft.h - softmax of a step, merging of segments and the last division, in the 16-lane words of one instruction set.
+ *
+ * Included once by attn_avx2.c and attn_avx512.c, after their words. */
+#include <math.h>
+
+#include "scalar.h"
+
+/* Rows to take at a time so that blocks of at most `most` rows are about equal: 9 rows are 5 and 4, not 8 and 1. */
+static int rows_per_block(int n_rows, int most) {
+    int n_blocks = (n_rows + most - 1) / most;
+    return (n_rows + n_blocks - 1) / n_blocks;
+}
+
+/* The largest visible score. */
+static float softmax_top(const attn_row *row) {
+    const float *s = row->s;
+    vf top = vf_set1(-INFINITY);
+    int left = row->n_visible;
+    for (; left >= TILE; left -= TILE, s += ATTN_ROWS * TILE) top = vf_max(top, vf_load(s));
+    if (left > 0) top = vf_max(top, vf_first(vf_load(s), top, left));
+    return vf_max_all(top);
+}
+
+/* Take `top` as the new reference: what was summed so far is measured against it from now on. */
+static void softmax_raise(const attn_row *row, float top) {
+    const vf scale = vf_set1(*row->m == -INFINITY ? 0 : scalar_exp2(*row->m - top));
+    vf_store(row->l, vf_mul(vf_load(row->l), scale));
+    for (int d = 0; d < row->dim; d += TILE) vf_store(row->o + d, vf_mul(vf_load(row->o + d), scale));
+    *row->m = top;
+}
+
+/* Weights of one tile, 0 from `left` tokens on. */
+WORD vf softmax_weights(const float *s, vf c, vf m, int left) {
+    vf p = vf_exp2(vf_fma(vf_load(s), c, m));
+    return left >= TILE ? p : vf_first(p, vf_zero(), left > 0 ? left : 0);
+}
+
+WORD void softmax_pairs(const attn_row *row, const int narrow) {
+    const vf c = vf_set1(row->c), m = vf_set1(-*row->m);
+    vf l = vf_load(row->l);
+    float *s = row->s;
+    for (int pair = 0; pair < row->n_pairs; pair++, s += 2 * ATTN_ROWS * TILE) {
+        const int left = row->n_visible - pair * 2 * TILE;
+        vf a = softmax_weights(s, c, m, left), b = softmax_weights(s + ATTN_ROWS * TILE, c, m, left - TILE);
+        l = vf_add(l, vf_add(a, b));
+        vf_store(s, narrow ? vf_narrow(a) : a);
+        vf_store(s + ATTN_ROWS * TILE, narrow ? vf_narrow(b) : b);
+    }
+    vf_store(row->l, l);
+}
+
+static void softmax(const attn_row *row) {
+    float top = softmax_top(row) * row->c;
+    if (!(top <= *row->m + 8)) softmax_raise(row, top);
+    if (row->narrow) softmax_pairs(row, 1);
+    else softmax_pairs(row, 0);
+}
+
+static void merge(int dim, float *M, float *L, float *O, float m, float l, const float *o) {
+    if (m == -INFINITY) return;
+    if (*M == -INFINITY) {
+        *M = m;
+        *L = l;
+        memcpy(O, o, (size_t)dim * sizeof *O);
+        return;
+    }
+    const float top = m > *M ? m : *M, old = scalar_exp2(*M - top), new = scalar_exp2(m - top);
+    *M = top;
+    *L = scalar_fma(l, new, *L * old);
+    for (int d = 0; d < dim; d += TILE) {
+        vf_store(O + d, vf_fma(vf_load(o + d), vf_set1(new), vf_mul(vf_load(O + d), vf_set1(old))));
+    }
+}
+
+static void finish(int dim, float L, const float *O, float *out) {
+    const vf scale = vf_set1(1 / L);
+    for (int d = 0; d < dim; d += TILE) vf_store(out + d, vf_mul(vf_load(O + d), scale));
+}

@@ -1,0 +1,34 @@
+/* rows.h - what the row kernels of every instruction set do once per row or block, in scalar arithmetic. */
+#ifndef KVT_ROWS_H
+#define KVT_ROWS_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+
+enum { ROWS_BLOCK = 32 }; /* activations that share a scale */
+
+/* 1 / sqrt(sum / n + eps). sqrtf is the instruction: the build promises that nobody reads errno. */
+static inline float rows_norm_factor(float sum, int n, float eps) {
+    return 1 / sqrtf(sum / (float)n + eps);
+}
+
+/* Scale of a block whose largest size has these bits, and the inverse that makes codes. false: all codes are 0. */
+static inline bool rows_scale(uint32_t most, float *scale, float *inverse) {
+    float size = bits_to_f32(most);
+    if (most >= 0x7f800000) {
+        *scale = bits_to_f32(0x7fc00000);
+        return false;
+    }
+    if (size < 1e-30f) {
+        *scale = 0;
+        return false;
+    }
+    *scale = size / 127;
+    *inverse = 127 / size;
+    return true;
+}
+
+#endif

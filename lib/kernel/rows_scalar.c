@@ -1,0 +1,69 @@
+/* rows_scalar.c - norm, addition, activation, rotation, narrowing and 8-bit activations: the definition in code of the
+ * numeric contract, sections 4 and 5. */
+#include "kernel.h"
+
+#include "base/bits.h"
+#include "rows.h"
+#include "scalar.h"
+
+
+static void norm(const float *x, const float *weight, float eps, int n, float *y) {
+    float a[TILE] = {0};
+    for (int i = 0; i < n; i++) a[i % TILE] = scalar_fma(x[i], x[i], a[i % TILE]);
+    float r = rows_norm_factor(scalar_tree16(a), n, eps);
+    for (int i = 0; i < n; i++) y[i] = x[i] * r * weight[i];
+}
+
+static void add(float *x, const float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = x[i] + y[i];
+}
+
+static void silu_mul(float *gate, const float *up, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        float e = scalar_exp2(gate[i] * -1.44269504f);
+        gate[i] = gate[i] / (1 + e) * up[i];
+    }
+}
+
+static void rope(float *x, const float *turns, int dim, int halves) {
+    int step = halves ? 1 : 2, apart = halves ? dim / 2 : 1;
+    for (int i = 0; i < dim / 2; i++) {
+        float *a = x + i * step, *b = a + apart;
+        float c = turns[2 * i], s = turns[2 * i + 1], a0 = *a;
+        *a = scalar_fma(a0, c, -(*b * s));
+        *b = scalar_fma(*b, c, a0 * s);
+    }
+}
+
+static void narrow(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = scalar_narrow(x[i]);
+}
+
+static void quantise(const float *x, int n, int8_t *q, float *s, float *fs, int32_t *sum) {
+    for (int b = 0; b < n / ROWS_BLOCK; b++, x += ROWS_BLOCK, q += ROWS_BLOCK) {
+        uint32_t most = 0; /* as integers, sizes of floats are in the order of their values, infinity and NaN on top */
+        for (int i = 0; i < ROWS_BLOCK; i++) {
+            uint32_t size = bits_of_f32(x[i]) & 0x7fffffff;
+            if (size > most) most = size;
+        }
+        float inverse;
+        sum[b] = 0;
+        if (!rows_scale(most, &s[b], &inverse)) memset(q, 0, ROWS_BLOCK);
+        else
+            for (int i = 0; i < ROWS_BLOCK; i++) {
+                /* 1.5 * 2^23: the sum's last place is 1, so that adding rounds to the nearest even integer. */
+                q[i] = (int8_t)((int32_t)bits_of_f32(x[i] * inverse + 12582912.f) - 0x4b400000);
+                sum[b] += q[i];
+            }
+        fs[b] = s[b] * (float)sum[b];
+    }
+}
+
+void rows_scalar(kernels *k) {
+    k->norm = norm;
+    k->add = add;
+    k->silu_mul = silu_mul;
+    k->rope = rope;
+    k->narrow = narrow;
+    k->quantise = quantise;
+}
