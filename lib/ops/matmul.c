@@ -1,0 +1,205 @@
+/* matmul.c - matrix products: activations made ready, and all products of a call as one set of work items.
+ * Owns how the work is cut. kernel/ owns the arithmetic, matrix.c the weights.
+ *
+ * A cut never changes a bit: an output is one chain over k inside one item. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/fp.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "kernel/kernel.h"
+#include "matrix.h"
+
+enum {
+    LINE = 64,
+    BLOCK = 32,       /* activations that share a scale */
+    QUANTISE_ROWS = 8, /* of an item */
+    ITEM_ROWS = 96,   /* rows of an item at most: a multiple of what any kernel takes at once, in the second-level cache */
+    ITEM_PANELS = 4,  /* an item's panels are a multiple of what a kernel takes at once */
+    ITEM_PANELS_MAX = 64,
+    ITEMS_PER_THREAD = 3 /* more cost tickets, fewer leave threads waiting for the last one */
+};
+
+/* ------------------------------------------------------------------------------------------- activations */
+
+struct kvt_input {
+    kvt_math math;
+    int rows_max, cols_max;
+    const float *x; /* [n_rows][x_stride], the caller's */
+    size_t x_stride;
+    int n_rows, n_cols;
+    /* Fast mode, where n_cols is whole blocks; strides fit n_cols, room is for cols_max. */
+    int8_t *q;
+    float *s, *fs;
+    int32_t *sum;
+    size_t q_stride, block_stride;
+    size_t bytes; /* of all this */
+};
+
+/* Codes between rows: whole lines of 64 and an odd number of them, or rows of 4096 columns would meet in one set of the
+ * cache. */
+static size_t q_stride_of(int n_cols) {
+    return ((size_t)n_cols + LINE - 1) / LINE * LINE | LINE;
+}
+
+static size_t block_stride_of(int n_cols) {
+    return mem_round((size_t)n_cols, LINE) / BLOCK;
+}
+
+/* Bytes of the struct, the codes, and one array of a number per block, each starting a line. */
+static bool input_sizes(int rows_max, int cols_max, size_t *codes, size_t *numbers, size_t *all) {
+    size_t rows = (size_t)rows_max;
+    return mem_mul(rows, q_stride_of(cols_max), codes) &&
+           mem_mul(rows, mem_round(4 * block_stride_of(cols_max), LINE), numbers) && mem_mul(*numbers, 3, all) &&
+           mem_add(*all, *codes, all) && mem_add(*all, mem_round(sizeof(kvt_input), LINE), all);
+}
+
+kvt_status kvt_input_new(kvt_input **out, int rows_max, int cols_max, kvt_math math) {
+    *out = NULL;
+    if (rows_max < 1 || cols_max < 1 || (math != KVT_MATH_FAST && math != KVT_MATH_EXACT)) return KVT_E_ARGUMENT;
+    size_t codes, numbers, bytes;
+    if (!input_sizes(rows_max, cols_max, &codes, &numbers, &bytes)) return KVT_E_MEMORY;
+    if (math == KVT_MATH_EXACT) bytes = sizeof(kvt_input);
+    kvt_input *in = mem_take(NULL, bytes);
+    if (!in) return KVT_E_MEMORY;
+    *in = (kvt_input){.math = math, .rows_max = rows_max, .cols_max = cols_max, .bytes = bytes};
+    if (math == KVT_MATH_FAST) {
+        uint8_t *p = (uint8_t *)in + mem_round(sizeof *in, LINE);
+        in->q = (int8_t *)p;
+        in->s = (float *)(p + codes);
+        in->fs = (float *)(p + codes + numbers);
+        in->sum = (int32_t *)(p + codes + 2 * numbers);
+    }
+    *out = in;
+    return KVT_OK;
+}
+
+void kvt_input_free(kvt_input *in) {
+    if (in) mem_give(NULL, in, in->bytes);
+}
+
+static void quantise_item(void *ctx, int item, int worker) {
+    (void)worker;
+    kvt_input *in = ctx;
+    rows_quantise_fn quantise = kernels_get()->quantise;
+    int first = item * QUANTISE_ROWS, end = first + QUANTISE_ROWS < in->n_rows ? first + QUANTISE_ROWS : in->n_rows;
+    for (size_t r = (size_t)first; r < (size_t)end; r++) {
+        int8_t *q = in->q + r * in->q_stride;
+        size_t b = r * in->block_stride;
+        quantise(in->x + r * in->x_stride, in->n_cols, q, in->s + b, in->fs + b, in->sum + b);
+        memset(q + in->n_cols, 0, in->q_stride - (size_t)in->n_cols);
+    }
+}
+
+void kvt_input_set(kvt_input *in, kvt_workers *team, const float *x, size_t x_stride, int n_rows, int n_cols) {
+    assert(n_rows >= 0 && n_rows <= in->rows_max && n_cols > 0 && n_cols <= in->cols_max);
+    in->x = x;
+    in->x_stride = x_stride;
+    in->n_rows = n_rows;
+    in->n_cols = n_cols;
+    in->q_stride = q_stride_of(n_cols);
+    in->block_stride = block_stride_of(n_cols);
+    if (in->math != KVT_MATH_FAST || n_cols % BLOCK) return; /* only quantised weights ask for codes, and they have blocks */
+    uint64_t callers = fp_enter();
+    thread_run(team, (n_rows + QUANTISE_ROWS - 1) / QUANTISE_ROWS, quantise_item, in);
+    fp_leave(callers);
+}
+
+/* ---------------------------------------------------------------------------------------------- products */
+
+/* One call: row_items ranges of rows, each by the panel ranges of all products in turn. */
+typedef struct matmul_work {
+    const kernels *k;
+    const kvt_input *in;
+    const kvt_product *products;
+    int row_items, panels_per_item;
+    int items_per_rows; /* panel ranges of all products together */
+} matmul_work;
+
+/* What one item computes: rows row .. row + n_rows - 1 by panels panel .. panel + n_panels - 1. */
+typedef struct piece {
+    const kvt_product *product;
+    int row, n_rows, panel, n_panels;
+} piece;
+
+static int panel_items(const kvt_product *p, int panels_per_item) {
+    return ((int)p->w->n_panels + panels_per_item - 1) / panels_per_item;
+}
+
+static void piece_run(const matmul_work *work, const piece *c, float *y, size_t y_stride) {
+    const kvt_input *in = work->in;
+    const kvt_matrix *w = c->product->w;
+    mm_panels panels = {w->data + (size_t)c->panel * w->panel_bytes, w->panel_bytes, c->n_panels, (int)w->n_cols};
+    mm_int8_fn int8 = in->math == KVT_MATH_FAST ? work->k->mm_int8[w->format] : NULL;
+    size_t row = (size_t)c->row;
+    if (int8) {
+        size_t b = row * in->block_stride;
+        act_rows act = {in->q + row * in->q_stride, in->s + b, in->fs + b, in->sum + b, in->q_stride, in->block_stride};
+        int8(&panels, &act, c->n_rows, y, y_stride);
+    } else {
+        work->k->mm_f32[w->format](&panels, in->x + row * in->x_stride, in->x_stride, c->n_rows, y, y_stride);
+    }
+}
+
+/* The last panel of a matrix whose rows are not a multiple of 16: only what exists is written. */
+static void piece_run_partial(const matmul_work *work, const piece *c, float *y, size_t n_valid) {
+    float whole[ITEM_ROWS * TILE];
+    piece_run(work, c, whole, TILE);
+    for (int r = 0; r < c->n_rows; r++) memcpy(y + (size_t)r * c->product->y_stride, whole + r * TILE, n_valid * sizeof *y);
+}
+
+/* Range `item` of n_total cut into n_items that differ by one unit at most. */
+static int cut(int n_total, int n_items, int item) {
+    return (int)((int64_t)n_total * item / n_items);
+}
+
+static piece piece_of(const matmul_work *work, int item) {
+    piece c = {.product = work->products};
+    int rows = item / work->items_per_rows, range = item % work->items_per_rows, n;
+    for (; range >= (n = panel_items(c.product, work->panels_per_item)); c.product++) range -= n;
+    c.row = cut(work->in->n_rows, work->row_items, rows);
+    c.n_rows = cut(work->in->n_rows, work->row_items, rows + 1) - c.row;
+    c.panel = range * work->panels_per_item;
+    int left = (int)c.product->w->n_panels - c.panel;
+    c.n_panels = left < work->panels_per_item ? left : work->panels_per_item;
+    return c;
+}
+
+static void matmul_item(void *ctx, int item, int worker) {
+    (void)worker;
+    const matmul_work *work = ctx;
+    piece c = piece_of(work, item);
+    const kvt_matrix *w = c.product->w;
+    float *y = c.product->y + (size_t)c.row * c.product->y_stride + (size_t)c.panel * TILE;
+    size_t end = (size_t)(c.panel + c.n_panels) * TILE;
+    if (end <= w->n_rows) {
+        piece_run(work, &c, y, c.product->y_stride);
+        return;
+    }
+    c.n_panels--;
+    if (c.n_panels > 0) piece_run(work, &c, y, c.product->y_stride);
+    c.panel += c.n_panels;
+    y += c.n_panels * TILE;
+    c.n_panels = 1;
+    piece_run_partial(work, &c, y, w->n_rows % TILE);
+}
+
+void kvt_matmul(kvt_workers *team, const kvt_input *in, const kvt_product *products, int n_products) {
+    matmul_work work = {.k = kernels_get(), .in = in, .products = products};
+    int64_t n_panels = 0;
+    for (int i = 0; i < n_products; i++) {
+        assert(products[i].w->n_cols == (size_t)in->n_cols && products[i].y_stride >= products[i].w->n_rows);
+        n_panels += (int64_t)products[i].w->n_panels;
+    }
+    if (in->n_rows == 0 || n_panels == 0) return;
+    work.row_items = (in->n_rows + ITEM_ROWS - 1) / ITEM_ROWS;
+    int64_t wanted = ITEMS_PER_THREAD * (team ? kvt_workers_count(team) : 1);
+    int64_t per_item = (n_panels * work.row_items + wanted - 1) / wanted;
+    if (per_item > ITEM_PANELS_MAX) per_item = ITEM_PANELS_MAX;
+    work.panels_per_item = (int)mem_round((size_t)per_item, ITEM_PANELS);
+    for (int i = 0; i < n_products; i++) work.items_per_rows += panel_items(&products[i], work.panels_per_item);
+    uint64_t callers = fp_enter();
+    thread_run(team, work.row_items * work.items_per_rows, matmul_item, &work);
+    fp_leave(callers);
+}
