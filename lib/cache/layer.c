@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
@@ -27,33 +28,27 @@ typedef struct range {
     long long value, least, most;
 } range;
 
-static kvt_status range_check(const log_sink *log, range r) {
+static kvt_status range_check(const log_sink *log, const char *of, range r) {
     if (r.value >= r.least && r.value <= r.most) return KVT_OK;
-    return log_fail(log, KVT_E_ARGUMENT, "%s is %lld, allowed are %lld to %lld", r.field, r.value, r.least, r.most);
+    return log_fail(log, KVT_E_ARGUMENT, "%s%s is %lld, allowed are %lld to %lld", of, r.field, r.value, r.least,
+                    r.most);
 }
 
 static kvt_status layer_check(const kvt_layer *l, int i, const log_sink *log) {
+    char of[32];
+    snprintf(of, sizeof of, "layers[%d].", i);
     if (l->kind != KVT_LAYER_FULL)
-        return log_fail(log, KVT_E_UNSUPPORTED, "layers[%d].kind is %d, which is not offered", i, (int)l->kind);
-    const range ranges[] = {
-        {"n_heads_q", l->n_heads_q, 1, HEADS_MAX},
-        {"n_heads_kv", l->n_heads_kv, 1, HEADS_MAX},
-        {"dim_k", l->dim_k, 1, ATTN_DIM_MAX},
-        {"dim_v", l->dim_v, 1, ATTN_DIM_MAX},
-    };
-    for (size_t n = 0; n < sizeof ranges / sizeof *ranges; n++) {
-        const range *r = &ranges[n];
-        if (r->value < r->least || r->value > r->most)
-            return log_fail(log, KVT_E_ARGUMENT, "layers[%d].%s is %lld, allowed are %lld to %lld", i, r->field,
-                            r->value, r->least, r->most);
-    }
+        return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is not offered", of, (int)l->kind);
+    TRY(range_check(log, of, (range){"n_heads_q", l->n_heads_q, 1, HEADS_MAX}));
+    TRY(range_check(log, of, (range){"n_heads_kv", l->n_heads_kv, 1, HEADS_MAX}));
+    TRY(range_check(log, of, (range){"dim_k", l->dim_k, 1, ATTN_DIM_MAX}));
+    TRY(range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX}));
     if (l->n_heads_q % l->n_heads_kv)
-        return log_fail(log, KVT_E_ARGUMENT, "layers[%d].n_heads_q is %d, not a multiple of n_heads_kv, %d", i,
-                        l->n_heads_q, l->n_heads_kv);
+        return log_fail(log, KVT_E_ARGUMENT, "%sn_heads_q is %d, not a multiple of n_heads_kv, %d", of, l->n_heads_q,
+                        l->n_heads_kv);
     /* A negative factor would turn the largest score into the smallest. */
     if (!isfinite(l->scale) || l->scale < 0)
-        return log_fail(log, KVT_E_ARGUMENT, "layers[%d].scale is %g, allowed are finite values from 0", i,
-                        (double)l->scale);
+        return log_fail(log, KVT_E_ARGUMENT, "%sscale is %g, allowed are finite values from 0", of, (double)l->scale);
     return KVT_OK;
 }
 
@@ -78,11 +73,11 @@ static kvt_status options_check(const kvt_options *o, const log_sink *log) {
     TRY(choices_check(o, log));
     if (o->block_tokens != 16 && o->block_tokens != 32 && o->block_tokens != 64)
         return log_fail(log, KVT_E_ARGUMENT, "block_tokens is %d, allowed are 16, 32 and 64", o->block_tokens);
-    TRY(range_check(log, (range){"sequences_max", o->sequences_max, 1, SEQUENCES_MAX}));
-    TRY(range_check(log, (range){"tokens_max", o->tokens_max, 1, TOKENS_MAX}));
-    TRY(range_check(log, (range){"batch_tokens_max", o->batch_tokens_max, 1, BATCH_MAX}));
-    TRY(range_check(log, (range){"n_threads", o->n_threads, 0, THREADS_MAX}));
-    TRY(range_check(log, (range){"n_layers", o->n_layers, 1, LAYERS_MAX}));
+    TRY(range_check(log, "", (range){"sequences_max", o->sequences_max, 1, SEQUENCES_MAX}));
+    TRY(range_check(log, "", (range){"tokens_max", o->tokens_max, 1, TOKENS_MAX}));
+    TRY(range_check(log, "", (range){"batch_tokens_max", o->batch_tokens_max, 1, BATCH_MAX}));
+    TRY(range_check(log, "", (range){"n_threads", o->n_threads, 0, THREADS_MAX}));
+    TRY(range_check(log, "", (range){"n_layers", o->n_layers, 1, LAYERS_MAX}));
     if (!o->alloc != !o->release)
         return log_fail(log, KVT_E_ARGUMENT, "alloc and release: one is NULL, give both or neither");
     if (!o->layers) return log_fail(log, KVT_E_ARGUMENT, "layers is NULL, n_layers is %d", o->n_layers);

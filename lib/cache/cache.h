@@ -1,0 +1,60 @@
+/* cache.h - the door of the cache room. The world uses kvtile.h; what is here beyond it is for the room itself and for
+ * checks that look inside. */
+#ifndef KVT_CACHE_H
+#define KVT_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "attend.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "format/format.h"
+#include "kernel/kernel.h"
+#include "kvtile_ops.h"
+#include "layer.h"
+#include "pool.h"
+#include "seq.h"
+#include "step.h"
+#include "store.h"
+
+typedef struct cache_counts {
+    uint64_t n_commits, n_aborts, n_full, tokens_committed;
+} cache_counts;
+
+struct kvt_cache {
+    /* what it is */
+    kvt_cache_kind kind;
+    kvt_math math;
+    int n_layers, tokens_max, batch_tokens_max;
+    layer_shape *layers; /* [n_layers] */
+    const element_format *k_format, *v_format;
+    int k_element, v_element; /* numbers of the formats */
+    layout layout;
+    const kernels *kernels;
+    bool poison; /* freed blocks are filled with NaN */
+
+    /* what it stands on */
+    log_sink log;
+    mem_source source;
+    kvt_workers *workers, *workers_own; /* own: made by kvt_open, or NULL */
+    size_t tables_bytes, scratch_bytes; /* this structure lies at the start of the tables */
+    char *scratch;
+    char *store; /* keys and values: a region per layer */
+
+    /* what it knows */
+    pool pool;
+    seqs seqs;
+    step step;
+    attend attend;
+    cache_counts counts;
+};
+
+/* kvt_open with the kernels of one path and poisoned blocks, for checks. NULL: as kvt_open. */
+typedef struct cache_check {
+    const kernels *kernels; /* NULL: kernels_get() */
+    bool poison;
+} cache_check;
+kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check);
+
+#endif

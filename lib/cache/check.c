@@ -1,0 +1,109 @@
+/* check.c - owns kvt_check, the proof that the records of a cache agree with each other. It trusts none of them: an
+ * index is looked at before it is used, and a contradiction is reported, not fatal. */
+#include <string.h>
+
+#include "cache.h"
+
+/* What the walks have found. */
+typedef struct tally {
+    const kvt_cache *c;
+    int32_t *named; /* [n_blocks] times a table names the block; -1: it is in the free list */
+    int32_t *place; /* [n_blocks] index it has in those tables, + 1 */
+} tally;
+
+#define CORRUPT(c, ...) log_fail(&(c)->log, KVT_E_CORRUPT, __VA_ARGS__)
+
+static kvt_status check_free_blocks(const tally *t) {
+    const pool *p = &t->c->pool;
+    int n = 0;
+    for (int b = p->free_first; b != POOL_NONE; b = p->next[b], n++) {
+        if (b < 0 || b >= p->n_blocks) return CORRUPT(t->c, "the free list names block %d of %d", b, p->n_blocks);
+        if (t->named[b]) return CORRUPT(t->c, "block %d is in the free list twice", b);
+        if (p->refs[b]) return CORRUPT(t->c, "block %d is in the free list and in %d tables", b, p->refs[b]);
+        t->named[b] = -1;
+    }
+    return n == p->n_free ? KVT_OK : CORRUPT(t->c, "the free list has %d blocks, counted are %d", n, p->n_free);
+}
+
+/* Blocks that a sequence must hold, the rows of the open step included. */
+static int blocks_due(const kvt_cache *c, const seq *s) {
+    int n_tokens = s->length;
+    for (int i = 0; c->step.open && s->step == c->step.number && i < c->step.n_entries; i++)
+        if (c->step.entry[i].seq == s) n_tokens += c->step.entry[i].n_new;
+    int n = seq_blocks_of(c, n_tokens), least = c->layout.seq_blocks_least;
+    return n > least ? n : least;
+}
+
+static kvt_status check_table(const tally *t, const seq *s) {
+    const pool *p = &t->c->pool;
+    int slot = (int)(s - t->c->seqs.slot);
+    for (int i = 0; i < s->n_blocks; i++) {
+        int b = s->table[i];
+        if (b < 0 || b >= p->n_blocks) return CORRUPT(t->c, "sequence %d names block %d of %d", slot, b, p->n_blocks);
+        if (t->named[b] < 0) return CORRUPT(t->c, "sequence %d names block %d, which is free", slot, b);
+        if (t->named[b] && t->place[b] != i + 1)
+            return CORRUPT(t->c, "block %d is number %d of one sequence and %d of another", b, t->place[b] - 1, i);
+        if (t->c->layout.seq_blocks_least && b != s->table[0] + i)
+            return CORRUPT(t->c, "sequence %d is not contiguous: block %d is number %d", slot, b, i);
+        t->named[b]++;
+        t->place[b] = i + 1;
+    }
+    return KVT_OK;
+}
+
+static kvt_status check_seqs(const tally *t) {
+    const kvt_cache *c = t->c;
+    int n_alive = 0, n_free = 0;
+    for (int i = 0; i < c->seqs.n_slots; i++) {
+        const seq *s = &c->seqs.slot[i];
+        n_alive += s->alive;
+        if (s->length < 0 || s->length > c->tokens_max)
+            return CORRUPT(c, "sequence %d has %d tokens of %d", i, s->length, c->tokens_max);
+        int due = s->alive ? blocks_due(c, s) : 0;
+        if (s->n_blocks != due) return CORRUPT(c, "sequence %d holds %d blocks, due are %d", i, s->n_blocks, due);
+        TRY(check_table(t, s));
+    }
+    for (int i = c->seqs.free_first; i >= 0 && i < c->seqs.n_slots && n_free <= c->seqs.n_slots; n_free++) {
+        if (c->seqs.slot[i].alive) return CORRUPT(c, "sequence %d is alive and in the free list", i);
+        i = c->seqs.slot[i].free_next;
+    }
+    if (n_alive != c->seqs.n_alive || n_alive + n_free != c->seqs.n_slots)
+        return CORRUPT(c, "%d sequences are alive and %d free of %d, counted are %d alive", n_alive, n_free,
+                       c->seqs.n_slots, c->seqs.n_alive);
+    return KVT_OK;
+}
+
+static kvt_status check_refs(const tally *t) {
+    const pool *p = &t->c->pool;
+    int n_shared = 0;
+    for (int b = 0; b < p->n_blocks; b++) {
+        int named = t->named[b] < 0 ? 0 : t->named[b];
+        if (t->named[b] == 0) return CORRUPT(t->c, "block %d is neither free nor in a table", b);
+        if (p->refs[b] != named) return CORRUPT(t->c, "block %d is in %d tables, counted are %d", b, named, p->refs[b]);
+        if (named && (p->written[b] < 0 || p->written[b] > p->block_tokens))
+            return CORRUPT(t->c, "block %d has %d slots written of %d", b, p->written[b], p->block_tokens);
+        n_shared += named > 1;
+    }
+    if (n_shared != p->n_shared) return CORRUPT(t->c, "%d blocks are shared, counted are %d", n_shared, p->n_shared);
+    uint64_t n_used = (uint64_t)(p->n_blocks - p->n_free);
+    if (p->counts.taken - p->counts.given != n_used)
+        return CORRUPT(t->c, "%llu blocks are in use, taken less given are %llu", (unsigned long long)n_used,
+                       (unsigned long long)(p->counts.taken - p->counts.given));
+    return KVT_OK;
+}
+
+static kvt_status check(const tally *t) {
+    TRY(check_free_blocks(t));
+    TRY(check_seqs(t));
+    return check_refs(t);
+}
+
+kvt_status kvt_check(const kvt_cache *c) {
+    if (!c) return KVT_E_ARGUMENT;
+    tally t = {c, c->pool.mark[0], c->pool.mark[1]};
+    size_t bytes = (size_t)c->pool.n_blocks * sizeof(int32_t);
+    kvt_status status = check(&t);
+    memset(t.named, 0, bytes);
+    memset(t.place, 0, bytes);
+    return status;
+}

@@ -1,0 +1,252 @@
+/* step.c - owns the protocol of a step: reserve, commit, abort. The only place where sequences grow and where a shared
+ * block is copied. Leaves keys, values and attention to attend.c and encode.c.
+ *
+ * kvt_reserve takes blocks entry by entry and takes everything back when one cannot be had; only then are bytes
+ * copied. The tables already hold the step's blocks while it is open, the lengths change with kvt_commit. */
+#include "step.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "cache.h"
+
+void step_carve(step *s, carve *a, const layout *l, int n_layers, int batch_tokens_max) {
+    size_t n = (size_t)l->n_entries;
+    s->entry = carve_take(a, n, sizeof *s->entry);
+    s->longest = carve_take(a, n, sizeof *s->longest);
+    s->from = carve_take(a, n, sizeof *s->from);
+    s->to = carve_take(a, n, sizeof *s->to);
+    s->write = carve_take(a, (size_t)batch_tokens_max, sizeof *s->write); /* each gets at least one row */
+    s->stored = carve_take(a, (size_t)n_layers, sizeof *s->stored);
+}
+
+/* ------------------------------------------------------------------------------------------- the batch */
+
+static kvt_status entry_read(kvt_cache *c, const kvt_batch *batch, int i) {
+    int n_new = batch->n_new[i];
+    seq *s = seq_of(c, batch->seqs[i]);
+    if (!s)
+        return log_fail(&c->log, KVT_E_SEQUENCE, "kvt_reserve: seqs[%d]: no sequence has the handle %#llx", i,
+                        (unsigned long long)batch->seqs[i]);
+    if (s->step == c->step.number)
+        return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: seqs[%d] is in the batch twice", i);
+    if (n_new < 1) return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: n_new[%d] is %d", i, n_new);
+    if (n_new > c->tokens_max - s->length)
+        return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: seqs[%d] has %d tokens, with %d more it passes tokens_max, %d",
+                        i, s->length, n_new, c->tokens_max);
+    if (n_new > c->batch_tokens_max - c->step.n_rows)
+        return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: the batch has more rows than batch_tokens_max, %d",
+                        c->batch_tokens_max);
+    /* Rows and sequences are different and counted, so a batch that is too long has failed before this. */
+    assert(i < c->layout.n_entries);
+    s->step = c->step.number;
+    c->step.entry[i] = (step_entry){batch->seqs[i], s, s->length, n_new, c->step.n_rows, s->n_blocks, POOL_NONE};
+    c->step.n_rows += n_new;
+    return KVT_OK;
+}
+
+static kvt_status batch_read(kvt_cache *c, const kvt_batch *batch) {
+    if (!batch || batch->n_seqs < 1 || !batch->seqs || !batch->n_new)
+        return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: the batch is empty");
+    c->step.number++;
+    c->step.n_entries = batch->n_seqs;
+    c->step.n_rows = 0;
+    for (int i = 0; i < batch->n_seqs; i++) TRY(entry_read(c, batch, i));
+    return KVT_OK;
+}
+
+kvt_status step_check(const kvt_cache *c, const kvt_batch *batch, const char *call) {
+    const step *s = &c->step;
+    if (!s->open) return log_fail(&c->log, KVT_E_STATE, "%s: no step is open, kvt_reserve comes first", call);
+    bool same = batch && batch->seqs && batch->n_new && batch->n_seqs == s->n_entries;
+    for (int i = 0; same && i < s->n_entries; i++)
+        same = batch->seqs[i] == s->entry[i].handle && batch->n_new[i] == s->entry[i].n_new;
+    return same ? KVT_OK : log_fail(&c->log, KVT_E_ARGUMENT, "%s: not the batch that was reserved", call);
+}
+
+/* ------------------------------------------------------------------------------------- blocks of a step */
+
+/* The block that the sequence's next token goes into, where it has tokens already. */
+static int32_t *tail_of(const kvt_cache *c, const step_entry *e) {
+    return &e->seq->table[e->length / c->layout.block_tokens];
+}
+
+static bool entry_grow(kvt_cache *c, step_entry *e) {
+    int n = seq_blocks_of(c, e->length + e->n_new);
+    int32_t *tail = tail_of(c, e);
+    if (e->length % c->layout.block_tokens && c->pool.refs[*tail] > 1) {
+        int copy = pool_take(&c->pool);
+        if (copy == POOL_NONE) return false;
+        e->tail = *tail;
+        *tail = copy;
+        pool_give(&c->pool, e->tail);
+    }
+    while (e->seq->n_blocks < n)
+        if (!seq_grow(c, e->seq)) return false;
+    return true;
+}
+
+static void entry_undo(kvt_cache *c, const step_entry *e) {
+    seq_shrink(c, e->seq, e->n_blocks);
+    if (e->tail == POOL_NONE) return;
+    seq_drop(c, *tail_of(c, e));
+    *tail_of(c, e) = e->tail;
+    pool_share(&c->pool, e->tail);
+}
+
+/* In reverse, so that the free list too is as it was. */
+static void entries_undo(kvt_cache *c, int n) {
+    while (n > 0) entry_undo(c, &c->step.entry[--n]);
+}
+
+static bool entries_grow(kvt_cache *c) {
+    pool_counts counts = c->pool.counts;
+    for (int i = 0; i < c->step.n_entries; i++) {
+        if (entry_grow(c, &c->step.entry[i])) continue;
+        entries_undo(c, i + 1);
+        c->pool.counts = counts;
+        return false;
+    }
+    return true;
+}
+
+static void tails_copy(kvt_cache *c) {
+    step *s = &c->step;
+    int n = 0;
+    for (int i = 0; i < s->n_entries; i++) {
+        if (s->entry[i].tail == POOL_NONE) continue;
+        s->from[n] = s->entry[i].tail;
+        s->to[n++] = *tail_of(c, &s->entry[i]);
+    }
+    store_copy(c, (store_copies){s->from, s->to, n});
+    c->pool.counts.copied += (uint64_t)n;
+}
+
+/* ---------------------------------------------------------------------------------- the plan of a step */
+
+static void entry_writes(kvt_cache *c, const step_entry *e) {
+    int size = c->layout.block_tokens;
+    for (int done = 0, n; done < e->n_new; done += n) {
+        int at = e->length + done, slot = at % size, block = e->seq->table[at / size];
+        n = e->n_new - done < size - slot ? e->n_new - done : size - slot;
+        int n_stale = slot ? c->pool.written[block] - (slot + n) : 0;
+        c->step.write[c->step.n_writes++] = (step_write){block, slot, n, e->row + done, n_stale > 0 ? n_stale : 0};
+    }
+}
+
+/* Rows times tokens of an entry's longest piece of attention. */
+static int64_t cost_of(const step *s, int entry) {
+    const step_entry *e = &s->entry[entry];
+    int rows = e->n_new < LAYER_ROWS_MAX ? e->n_new : LAYER_ROWS_MAX;
+    return (int64_t)rows * (e->length + e->n_new);
+}
+
+/* Restore a heap with the cheapest entry on top, where `at` may be out of place. */
+static void sift(const step *s, int at, int n) {
+    int32_t *heap = s->longest;
+    for (int child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && cost_of(s, heap[child + 1]) < cost_of(s, heap[child])) child++;
+        if (cost_of(s, heap[at]) <= cost_of(s, heap[child])) return;
+        int32_t up = heap[child];
+        heap[child] = heap[at];
+        heap[at] = up;
+    }
+}
+
+/* Heap sort: qsort of the C library may allocate. */
+static void sort_longest(const step *s) {
+    int n = s->n_entries;
+    for (int i = 0; i < n; i++) s->longest[i] = i;
+    for (int i = n / 2; i-- > 0;) sift(s, i, n);
+    for (int last = n - 1; last > 0; last--) {
+        int32_t cheapest = s->longest[0];
+        s->longest[0] = s->longest[last];
+        s->longest[last] = cheapest;
+        sift(s, 0, last);
+    }
+}
+
+/* ------------------------------------------------------------------------------------ the public calls */
+
+static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
+    step *s = &c->step;
+    if (s->open) return log_fail(&c->log, KVT_E_STATE, "kvt_reserve: a step is open, commit or abort it first");
+    TRY(batch_read(c, batch));
+    if (!entries_grow(c)) {
+        c->counts.n_full++;
+        return KVT_FULL;
+    }
+    tails_copy(c);
+    s->n_writes = 0;
+    for (int i = 0; i < s->n_entries; i++) entry_writes(c, &s->entry[i]);
+    sort_longest(s);
+    memset(s->stored, 0, (size_t)c->n_layers);
+    s->n_stored = 0;
+    s->open = true;
+    return KVT_OK;
+}
+
+static kvt_status layers_check(const kvt_cache *c) {
+    if (c->step.n_stored == c->n_layers) return KVT_OK;
+    int missing = 0;
+    while (c->step.stored[missing]) missing++;
+    return log_fail(&c->log, KVT_E_STATE, "kvt_commit: layer %d has no keys and values yet", missing);
+}
+
+static kvt_status commit(kvt_cache *c, const kvt_batch *batch, const int32_t *tokens) {
+    step *s = &c->step;
+    TRY(step_check(c, batch, "kvt_commit"));
+    TRY(layers_check(c));
+    for (int i = 0; i < s->n_writes; i++) {
+        const step_write *w = &s->write[i];
+        int32_t *ids = pool_tokens(&c->pool, w->block) + w->slot;
+        for (int t = 0; t < w->n; t++) ids[t] = tokens ? tokens[w->row + t] : -1;
+        c->pool.written[w->block] = w->slot + w->n;
+    }
+    for (int i = 0; i < s->n_entries; i++) {
+        s->entry[i].seq->length += s->entry[i].n_new;
+        if (c->kind == KVT_NONE) seq_cut(c, s->entry[i].seq, 0);
+    }
+    c->counts.n_commits++;
+    c->counts.tokens_committed += (uint64_t)s->n_rows;
+    s->open = false;
+    return KVT_OK;
+}
+
+static kvt_status step_abort(kvt_cache *c, const kvt_batch *batch) {
+    step *s = &c->step;
+    TRY(step_check(c, batch, "kvt_abort"));
+    for (int i = 0; i < s->n_writes; i++) {
+        const step_write *w = &s->write[i];
+        int32_t *written = &c->pool.written[w->block];
+        if (*written < w->slot + w->n) *written = w->slot + w->n;
+    }
+    entries_undo(c, s->n_entries);
+    c->counts.n_aborts++;
+    s->open = false;
+    return KVT_OK;
+}
+
+kvt_status kvt_reserve(kvt_cache *c, const kvt_batch *batch) {
+    if (!c) return KVT_E_ARGUMENT;
+    step_bracket b = step_enter();
+    kvt_status status = reserve(c, batch);
+    step_leave(b);
+    return status;
+}
+
+kvt_status kvt_commit(kvt_cache *c, const kvt_batch *batch, const int32_t *tokens) {
+    if (!c) return KVT_E_ARGUMENT;
+    step_bracket b = step_enter();
+    kvt_status status = commit(c, batch, tokens);
+    step_leave(b);
+    return status;
+}
+
+kvt_status kvt_abort(kvt_cache *c, const kvt_batch *batch) {
+    if (!c) return KVT_E_ARGUMENT;
+    step_bracket b = step_enter();
+    kvt_status status = step_abort(c, batch);
+    step_leave(b);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* step.h - the step that is open: its sequences, the blocks its rows are written to, what undoes it. */
+#ifndef KVT_STEP_H
+#define KVT_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/fp.h"
+#include "carve.h"
+#include "kvtile.h"
+#include "layer.h"
+#include "seq.h"
+
+/* One sequence of the batch. */
+typedef struct step_entry {
+    kvt_seq handle;
+    seq *seq;
+    int length;   /* committed tokens */
+    int n_new;    /* rows in this step, */
+    int row;      /* the first of them */
+    int n_blocks; /* of the table before the step */
+    int tail;     /* shared last block that a copy stands in for; POOL_NONE: none */
+} step_entry;
+
+/* Rows that go into one block. */
+typedef struct step_write {
+    int block, slot, n;
+    int row;     /* of the batch */
+    int n_stale; /* slots behind them with values that a truncated or aborted token left */
+} step_write;
+
+typedef struct step {
+    bool open;
+    uint64_t number; /* of the last step that was tried */
+    int n_entries, n_rows, n_writes, n_stored;
+    step_entry *entry;   /* [n_entries] */
+    int32_t *longest;    /* [n_entries] entries, those with the longest pieces of attention first */
+    step_write *write;   /* [n_writes] */
+    uint8_t *stored;     /* [n_layers] the layer has this step's keys and values */
+    int32_t *from, *to;  /* [n_entries] blocks to copy */
+} step;
+
+void step_carve(step *s, carve *a, const layout *l, int n_layers, int batch_tokens_max);
+
+/* KVT_OK if batch is the one that was reserved. call: for the log. */
+kvt_status step_check(const kvt_cache *c, const kvt_batch *batch, const char *call);
+
+/* Around every public call of a step: the floating-point mode, and no allocation. */
+typedef struct step_bracket {
+    uint64_t fp;
+    const char *guard;
+} step_bracket;
+
+static inline step_bracket step_enter(void) {
+    step_bracket b = {fp_enter(), mem_guarded()};
+    mem_guard("a step");
+    return b;
+}
+
+static inline void step_leave(step_bracket b) {
+    mem_guard(b.guard);
+    fp_leave(b.fp);
+}
+
+#endif
