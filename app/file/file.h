@@ -126,7 +126,7 @@ const file_tensor *file_tensor_find(const model_file *f, const char *name); /* N
 /* A tensor whose data is wanted. KVT_E_CORRUPT: there is none of that name. KVT_E_UNSUPPORTED: of a type not offered. */
 kvt_status file_need(const model_file *f, const char *name, const file_tensor **out, error_text *err);
 
-/* Name of a tensor type, offered or not ("Q6_K"); "unknown type" for a number that has none. */
+/* Name of a tensor type, offered or not ("Q6_K"); "unknown" for a number that has none. */
 const char *file_type_name(uint32_t type);
 
 #endif

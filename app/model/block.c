@@ -1,6 +1,7 @@
 /* block.c - the forward pass: rows of the embedding, the layers, logits of the rows that are asked for.
  *
  * Owns its scratch, taken once. Where keys and values lie, and which tokens a row sees, is the cache's. */
+#include "base/log.h"
 #include "base/mem.h"
 #include "weights.h"
 

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/log.h"
 #include "chat.h"
+#include "file/file.h"
 #include "kvtile.h"
 #include "kvtile_ops.h"
 #include "tokenizer.h"
@@ -34,20 +34,20 @@ typedef struct model_info {
 
 typedef struct model model;
 
-/* Read the description alone: keys and tensor directory, no weights.
- * Failures are told to the log in one line that names the file. */
-kvt_status model_describe(const char *path, model_config *config, model_info *info, const log_sink *log);
+/* Read the description alone: keys and tensor directory, no weights. */
+kvt_status model_describe(const char *path, model_config *config, model_info *info, error_text *err);
 
 /* Open a .gguf file and pack its weights on the pool, which stays the caller's and is not kept.
- * KVT_E_UNSUPPORTED: an architecture, a tensor type or a key this build does not know; KVT_E_ARGUMENT: no such file, or
- * one that contradicts itself; KVT_E_MEMORY. */
-kvt_status model_open(model **out, const char *path, kvt_workers *team, const log_sink *log);
+ * KVT_E_UNSUPPORTED: an architecture, a tensor type or a key this build does not know; KVT_E_ARGUMENT: no such file;
+ * KVT_E_CORRUPT: one that contradicts itself; KVT_E_MEMORY. */
+kvt_status model_open(model **out, const char *path, kvt_workers *team, error_text *err);
 void model_close(model *m); /* NULL is fine */
 
 const model_config *model_config_of(const model *m);
 const model_info *model_info_of(const model *m);
 const tokenizer *model_tokenizer(const model *m);
-chat_format model_chat_format(const model *m);
+/* NULL: the file has no chat template that this build knows; the error says which. */
+const chat *model_chat(const model *m, error_text *err);
 
 /* The layers as a cache is told of them: [n_layers], the same for each layer of this family. */
 void model_layers(const model_config *config, kvt_layer *out);

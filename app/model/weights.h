@@ -14,6 +14,7 @@ typedef struct layer_weights {
 
 typedef struct model_weights {
     int n_layers;
+    size_t norm_bytes;
     kvt_matrix *embedding; /* [n_vocab][width] */
     kvt_matrix *output;    /* [n_vocab][width]; the embedding itself where they are tied */
     float *output_norm;    /* [width] */
@@ -26,15 +27,16 @@ struct model {
     model_info info;
     model_weights weights;
     tokenizer *tokenizer;
-    chat_format chat;
+    chat *chat;
+    error_text no_chat; /* why chat is NULL */
 };
 
 /* Pack every tensor that the architecture names. On failure what was packed is left to weights_free. */
-kvt_status weights_load(model_weights *w, const model_arch *arch, const model_config *c, const gguf *file,
-                        kvt_workers *team, const log_sink *log);
+kvt_status weights_load(model_weights *w, const model_arch *arch, const model_config *c, const model_file *f,
+                        kvt_workers *team, error_text *err);
 void weights_free(model_weights *w);
 
 /* The architecture and its checked numbers. */
-kvt_status config_read(model_config *c, const model_arch **arch, const gguf *file, const log_sink *log);
+kvt_status config_read(model_config *c, const model_arch **arch, const model_file *f, error_text *err);
 
 #endif
