@@ -1,8 +1,11 @@
 /* engine.c - sequences and steps: who is computed next, room in the cache for it, the forward pass, commit. */
 #include "engine.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
@@ -26,6 +29,7 @@ struct engine {
     model_state *state;
     engine_counters count;
     kvt_stats fullest;
+    error_text said; /* by the cache */
     uint64_t n_born, n_ended;
     sequence *seqs; /* [sequences_max] */
     int turn;       /* the sequence whose turn it is in the next step */
@@ -54,9 +58,23 @@ engine_options engine_options_default(void) {
     };
 }
 
+kvt_status engine_fail(error_text *err, kvt_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (err) vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------------ open and close */
 
-static kvt_status cache_open(engine *e, kvt_workers *team, const log_sink *log) {
+/* The library's last error line, for whoever asks why. */
+static void hear(void *ctx, kvt_log_level level, const char *message) {
+    engine *e = ctx;
+    if (level == KVT_LOG_ERROR) snprintf(e->said.text, sizeof e->said.text, "%s", message);
+}
+
+static kvt_status cache_open(engine *e, kvt_workers *team, error_text *err) {
     const model_config *c = model_config_of(e->model);
     size_t bytes;
     if (!mem_mul((size_t)c->n_layers, sizeof(kvt_layer), &bytes)) return KVT_E_LIMIT;
@@ -77,9 +95,11 @@ static kvt_status cache_open(engine *e, kvt_workers *team, const log_sink *log) 
     opt.bytes_max = e->opt.cache_bytes;
     opt.math = e->opt.math;
     opt.workers = team;
-    opt.log = log ? log->fn : NULL;
-    opt.log_ctx = log ? log->ctx : NULL;
+    opt.log = hear;
+    opt.log_ctx = e;
     kvt_status status = kvt_open(&e->cache, &opt);
+    if (status != KVT_OK)
+        engine_fail(err, status, "%s", e->said.text[0] ? e->said.text : kvt_status_text(status));
     mem_give(NULL, layers, bytes);
     return status;
 }
@@ -108,22 +128,21 @@ static bool step_take(engine *e) {
     return true;
 }
 
-kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt,
-                       const log_sink *log) {
+kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt, error_text *err) {
     *out = NULL;
     engine *e = mem_take(NULL, sizeof *e);
-    if (!e) return log_fail(log, KVT_E_MEMORY, "no memory for an engine");
+    if (!e) return engine_fail(err, KVT_E_MEMORY, "no memory for an engine");
     e->model = m;
     e->opt = *opt;
     if (e->opt.context == 0) e->opt.context = model_config_of(m)->context;
     e->rows_max = e->opt.chunk;
     if (e->opt.kind == KVT_NONE && e->rows_max < e->opt.context) e->rows_max = e->opt.context;
 
-    kvt_status status = cache_open(e, team, log);
+    kvt_status status = cache_open(e, team, err);
     if (status == KVT_OK) {
         status = model_state_new(&e->state, m, e->rows_max, e->opt.math, team);
         if (status == KVT_OK && !step_take(e)) status = KVT_E_MEMORY;
-        if (status != KVT_OK) log_fail(log, status, "no memory for steps of %d tokens", e->rows_max);
+        if (status != KVT_OK) engine_fail(err, status, "no memory for steps of %d tokens", e->rows_max);
     }
     if (status != KVT_OK) {
         engine_close(e);
@@ -264,7 +283,7 @@ bool engine_waiting(const engine *e) {
     return false;
 }
 
-static void pause(engine *e, sequence *s) {
+static void set_aside(engine *e, sequence *s) {
     place_give(e, s);
     s->set_aside = e->n_ended;
     e->count.n_paused++;
@@ -334,7 +353,7 @@ static bool make_room(engine *e) {
         if (!youngest || s->born > youngest->born) youngest = s;
     }
     if (n_placed < 2) return false;
-    pause(e, youngest);
+    set_aside(e, youngest);
     return true;
 }
 

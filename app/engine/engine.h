@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/log.h"
 #include "model/model.h"
 #include "sample.h"
 
@@ -42,9 +41,8 @@ typedef struct engine_counters {
 typedef struct engine engine;
 
 /* The model and the pool stay the caller's and must outlive the engine. All memory is asked for here.
- * KVT_E_LIMIT: cache_bytes cannot hold one sequence of `context` tokens; the log says need and have. */
-kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt,
-                       const log_sink *log);
+ * KVT_E_LIMIT: cache_bytes cannot hold one sequence of `context` tokens; the error says need and have. */
+kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt, error_text *err);
 void engine_close(engine *e); /* NULL is fine */
 
 const engine_options *engine_options_of(const engine *e); /* as opened, defaults filled in */
@@ -112,7 +110,11 @@ typedef struct generate_options {
 /* Answer the prompts: answers [n_prompts * n_samples], to be freed with answers_free also after a failure.
  * The engine needs sequences_max of n_prompts * n_samples.
  * KVT_E_ARGUMENT: logits that are not numbers; KVT_E_LIMIT: a prompt longer than the context. */
-kvt_status generate(engine *e, const generate_options *opt, answer *answers, const log_sink *log);
+kvt_status generate(engine *e, const generate_options *opt, answer *answers, error_text *err);
 void answers_free(answer *answers, int n);
+
+/* Write a sentence and hand the status on. */
+kvt_status engine_fail(error_text *err, kvt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

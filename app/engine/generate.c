@@ -1,6 +1,7 @@
 /* generate.c - answers to prompts: one prefill each, forks for the samples, then token by token with those unfinished. */
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/sys.h"
 #include "engine.h"
 
@@ -9,7 +10,7 @@ enum { NO_SEQUENCE = -1 };
 typedef struct run {
     engine *e;
     const generate_options *opt;
-    const log_sink *log;
+    error_text *err;
     sampler *sampler;
     answer *answers;
     int n_answers;
@@ -35,12 +36,12 @@ static void finish(run *r, int index, finish_reason reason) {
 
 /* ------------------------------------------------------------------------------------------ begin and prefill */
 
-static kvt_status check(const generate_options *opt, int context, const log_sink *log) {
+static kvt_status check(const generate_options *opt, int context, error_text *err) {
     for (int i = 0; i < opt->n_prompts; i++) {
         int n = opt->prompts[i].n_tokens;
-        if (n < 1) return log_fail(log, KVT_E_ARGUMENT, "prompt %d is empty", i + 1);
+        if (n < 1) return engine_fail(err, KVT_E_ARGUMENT, "prompt %d is empty", i + 1);
         if (n > context)
-            return log_fail(log, KVT_E_LIMIT, "the prompt has %d tokens, the context holds %d", n, context);
+            return engine_fail(err, KVT_E_LIMIT, "the prompt has %d tokens, the context holds %d", n, context);
     }
     return KVT_OK;
 }
@@ -77,7 +78,7 @@ static kvt_status extend(run *r, int index) {
     int token = sampler_pick(r->sampler, &opt->sampling, logits, (uint64_t)(index % opt->n_samples),
                              (uint64_t)engine_length(r->e, r->seq[index]));
     if (token < 0)
-        return log_fail(r->log, KVT_E_ARGUMENT, "the logits of token %d are not numbers: the model file is damaged",
+        return engine_fail(r->err, KVT_E_ARGUMENT, "the logits of token %d are not numbers: the model file is damaged",
                         engine_length(r->e, r->seq[index]));
     a->last_ns = sys_now_ns() - r->start_ns;
     if (a->n_tokens == 0) a->first_ns = a->last_ns;
@@ -105,7 +106,7 @@ static kvt_status steps(run *r) {
     TRY(begin(r));
     while (engine_waiting(r->e) && !stopped(r)) {
         kvt_status status = engine_step(r->e);
-        if (status != KVT_OK) return log_fail(r->log, status, "a step failed: %s", kvt_status_text(status));
+        if (status != KVT_OK) return engine_fail(r->err, status, "a step failed: %s", kvt_status_text(status));
         progress(r);
         TRY(harvest(r));
     }
@@ -128,16 +129,16 @@ static bool answers_take(run *r, int context) {
     return true;
 }
 
-kvt_status generate(engine *e, const generate_options *opt, answer *answers, const log_sink *log) {
-    run r = { .e = e, .opt = opt, .log = log, .answers = answers, .n_answers = opt->n_prompts * opt->n_samples };
+kvt_status generate(engine *e, const generate_options *opt, answer *answers, error_text *err) {
+    run r = { .e = e, .opt = opt, .err = err, .answers = answers, .n_answers = opt->n_prompts * opt->n_samples };
     for (int i = 0; i < r.n_answers; i++) answers[i] = (answer){ 0 };
-    TRY(check(opt, engine_options_of(e)->context, log));
+    TRY(check(opt, engine_options_of(e)->context, err));
 
     r.sampler = sampler_new(model_config_of(engine_model(e))->n_vocab);
     r.seq = malloc((size_t)r.n_answers * sizeof r.seq[0]);
     kvt_status status = KVT_OK;
     if (!r.sampler || !r.seq || !answers_take(&r, engine_options_of(e)->context))
-        status = log_fail(log, KVT_E_MEMORY, "no memory for %d answers", r.n_answers);
+        status = engine_fail(err, KVT_E_MEMORY, "no memory for %d answers", r.n_answers);
     r.start_ns = sys_now_ns();
     if (status == KVT_OK) {
         status = steps(&r);

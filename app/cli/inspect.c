@@ -1,0 +1,93 @@
+/* inspect.c - kvtile inspect: what a model file is, and what a token costs in its cache. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct described {
+    const char *path;
+    model_config config;
+    model_info info;
+    kvt_layer *layers; /* [config.n_layers] */
+} described;
+
+/* Bytes of keys and values that one token takes, in one format. */
+static size_t bytes_per_token(const described *d, kvt_format format) {
+    kvt_options opt = kvt_options_default();
+    kvt_bytes_info info = { 0 };
+    opt.layers = d->layers;
+    opt.n_layers = d->config.n_layers;
+    opt.k_format = opt.v_format = format;
+    kvt_bytes(&opt, &info);
+    return info.bytes_per_token;
+}
+
+static void print_table(const described *d) {
+    const model_config *c = &d->config;
+    printf("%s\n", d->path);
+    printf("  model        %s (%s), %s weights, %s: %s\n", d->info.name[0] ? d->info.name : "no name", c->arch,
+           show_count(d->info.n_weights).text, show_bytes((double)d->info.weights_bytes).text, d->info.types);
+    printf("  layers       %d of width %d, feed-forward %d\n", c->n_layers, c->width, c->width_ffn);
+    printf("  attention    full; %d query heads, %d key/value heads, keys of %d, values of %d\n", c->n_heads_q,
+           c->n_heads_kv, c->dim_k, c->dim_v);
+    printf("  position     rope over %d, base %g; trained on %s tokens\n", c->rope.dim, (double)c->rope.base,
+           show_count((uint64_t)c->context).text);
+    printf("  vocabulary   %s tokens\n", show_count((uint64_t)c->n_vocab).text);
+    for (int f = 0; kvt_format_name((kvt_format)f); f++) {
+        size_t bytes = bytes_per_token(d, (kvt_format)f);
+        printf("  cache %-6s %s bytes per token, %s for %s tokens\n", kvt_format_name((kvt_format)f),
+               show_count(bytes).text, show_bytes((double)bytes * c->context).text, show_count((uint64_t)c->context).text);
+    }
+}
+
+/* window: how many tokens a layer keeps; 0: all of them. */
+static int print_json(const described *d) {
+    json_t *layers = json_array();
+    for (int i = 0; i < d->config.n_layers; i++) {
+        const kvt_layer *l = &d->layers[i];
+        json_array_append_new(layers, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "kind", "full", "n_heads", l->n_heads_q,
+                                                "n_heads_kv", l->n_heads_kv, "dim_k", l->dim_k, "dim_v", l->dim_v, "window",
+                                                0));
+    }
+    return json_print(json_pack("{s:s, s:i, s:i, s:i, s:I, s:o}", "arch", d->config.arch, "n_layers", d->config.n_layers,
+                                "n_vocab", d->config.n_vocab, "context_train", d->config.context, "weights_bytes",
+                                (json_int_t)d->info.weights_bytes, "layers", layers));
+}
+
+static int inspect(described *d, const common_options *c) {
+    error_text err;
+    d->path = model_path(c->model);
+    if (!d->path) return CLI_FAILED;
+    if (model_describe(d->path, &d->config, &d->info, &err) != KVT_OK) return cli_fail("%s", err.text);
+    d->layers = calloc((size_t)d->config.n_layers, sizeof *d->layers);
+    if (!d->layers) return cli_fail("no memory for %d layers", d->config.n_layers);
+    model_layers(&d->config, d->layers);
+    if (c->json) return print_json(d);
+    print_table(d);
+    return cli_flush();
+}
+
+int cmd_inspect(int argc, char **argv) {
+    common_options c = common_options_default();
+    const char *operand = NULL;
+    int n_operands = 0;
+    const option rows[] = { OPTION_MODEL(c), OPTION_JSON(c) };
+    const option_set set = {
+        .command = "inspect",
+        .usage = "[-m MODEL | MODEL] [--json]",
+        .about = "What a model file is: architecture, layers, and what a token costs in the cache.",
+        .options = rows,
+        .n_options = sizeof rows / sizeof rows[0],
+        .operands = &operand,
+        .operands_max = 1,
+        .n_operands = &n_operands,
+    };
+    int status = options_parse(&set, argc, argv);
+    if (status != OPTIONS_GO) return status;
+    if (n_operands && c.model) return cli_usage("inspect", "the model is given twice");
+    if (n_operands) c.model = operand;
+    described d = { 0 };
+    status = inspect(&d, &c);
+    free(d.layers);
+    return status;
+}

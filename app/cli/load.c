@@ -1,0 +1,69 @@
+/* load.c - the model a command works with: which file, opened on a pool, and the options that say how. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+
+static const char DEFAULT_MODEL[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+common_options common_options_default(void) {
+    return (common_options){ .kv = KVT_BF16, .k = -1, .v = -1, .block = 1, .chunk = 512 };
+}
+
+engine_options common_engine_options(const common_options *c) {
+    engine_options opt = engine_options_default();
+    opt.kind = (kvt_cache_kind)c->kind;
+    opt.k_format = (kvt_format)(c->k >= 0 ? c->k : c->kv);
+    opt.v_format = (kvt_format)(c->v >= 0 ? c->v : c->kv);
+    opt.block_tokens = 16 << c->block;
+    opt.cache_bytes = c->cache_bytes;
+    opt.math = (kvt_math)c->math;
+    opt.chunk = c->chunk;
+    return opt;
+}
+
+/* $KVTILE_MODELS/NAME, else ~/.cache/kvtile/models/NAME. */
+static const char *default_path(void) {
+    static char path[4096];
+    const char *folder = getenv("KVTILE_MODELS"), *home = getenv("HOME");
+    if (folder && folder[0]) snprintf(path, sizeof path, "%s/%s", folder, DEFAULT_MODEL);
+    else snprintf(path, sizeof path, "%s/.cache/kvtile/models/%s", home ? home : "", DEFAULT_MODEL);
+    return path;
+}
+
+const char *model_path(const char *given) {
+    struct stat st;
+    const char *path = given ? given : default_path();
+    if (stat(path, &st) != 0) {
+        if (given) cli_fail("%s: %s", path, strerror(errno));
+        else cli_fail("%s: %s (`make model` fetches it; -m names another)", path, strerror(errno));
+        return NULL;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        cli_fail("%s: is a folder, a .gguf file is wanted", path);
+        return NULL;
+    }
+    return path;
+}
+
+int loaded_open(loaded *l, const common_options *c) {
+    error_text err;
+    uint64_t start = sys_now_ns();
+    *l = (loaded){ 0 };
+    l->path = model_path(c->model);
+    if (!l->path) return CLI_FAILED;
+    if (kvt_workers_open(&l->team, c->threads) != KVT_OK) return cli_fail("%d threads cannot be had", c->threads);
+    if (model_open(&l->model, l->path, l->team, &err) != KVT_OK) return cli_fail("%s", err.text);
+    l->load_ms = (double)(sys_now_ns() - start) / 1e6;
+    return CLI_DONE;
+}
+
+void loaded_close(loaded *l) {
+    model_close(l->model);
+    kvt_workers_close(l->team);
+}

@@ -1,0 +1,137 @@
+/* report.c - what a run did: a short table for people, the same and more as JSON. */
+#include "cli.h"
+
+#include <string.h>
+
+/* The numbers both forms tell. */
+typedef struct figures {
+    engine_options opt;
+    engine_counters count;
+    kvt_stats cache; /* at its fullest */
+    int n_answers;
+    uint64_t prompt_tokens, completion_tokens;
+    uint64_t positions_without; /* what these answers cost where nothing is kept */
+    double ttft_ms, tpot_ms, prefill_per_s, decode_per_s;
+} figures;
+
+static double per_second(uint64_t n, uint64_t ns) {
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0;
+}
+
+/* Milliseconds per token after the first, of the longest answer. */
+static double tpot_of(const run_report *r, int n_answers) {
+    const answer *longest = &r->answers[0];
+    for (int i = 1; i < n_answers; i++)
+        if (r->answers[i].n_tokens > longest->n_tokens) longest = &r->answers[i];
+    if (longest->n_tokens < 2) return 0;
+    return (double)(longest->last_ns - longest->first_ns) / 1e6 / (longest->n_tokens - 1);
+}
+
+static figures figures_of(const run_report *r) {
+    figures f = { .opt = *engine_options_of(r->engine), .count = engine_counted(r->engine) };
+    uint64_t later = 0; /* tokens that a decode step gave */
+    f.cache = engine_fullest(r->engine);
+    f.n_answers = r->n_prompts * r->n_samples;
+    for (int i = 0; i < r->n_prompts; i++) f.prompt_tokens += (uint64_t)r->prompts[i].n_tokens;
+    for (int i = 0; i < f.n_answers; i++) {
+        uint64_t n = (uint64_t)r->answers[i].n_tokens, p = (uint64_t)r->prompts[i / r->n_samples].n_tokens;
+        f.completion_tokens += n;
+        if (n == 0) continue;
+        later += n - 1;
+        f.positions_without += n * p + n * (n - 1) / 2;
+    }
+    f.ttft_ms = (double)r->answers[0].first_ns / 1e6;
+    f.tpot_ms = tpot_of(r, f.n_answers);
+    f.prefill_per_s = per_second(f.count.prefill_positions, f.count.prefill_ns);
+    f.decode_per_s = per_second(later, f.count.decode_ns);
+    return f;
+}
+
+/* ------------------------------------------------------------------------------------------------- the table */
+
+static void cache_lines(const figures *f) {
+    const kvt_stats *c = &f->cache;
+    const char *k = kvt_format_name(f->opt.k_format), *v = kvt_format_name(f->opt.v_format);
+    fprintf(stderr, "  cache    %s, keys %s, values %s: %s bytes per token", kvt_cache_kind_name(f->opt.kind), k, v,
+            show_count(c->bytes_per_token).text);
+    if (f->opt.kind == KVT_NONE) {
+        fprintf(stderr, "; nothing is kept\n");
+        return;
+    }
+    fprintf(stderr, "\n           %s held in %s of %s reserved", show_bytes((double)c->bytes_used).text,
+            show_count(c->blocks_used).text, f->opt.kind == KVT_PAGED ? "blocks" : "blocks' room");
+    fprintf(stderr, ", %s; %.1f %% of it used\n", show_bytes((double)c->bytes_reserved).text,
+            c->bytes_reserved ? 100.0 * (double)c->bytes_used / (double)c->bytes_reserved : 0.0);
+    if (c->blocks_shared > 0)
+        fprintf(stderr, "           %s blocks shared: %s tokens kept once that count %s\n", show_count(c->blocks_shared).text,
+                show_count(c->tokens_stored).text, show_count(c->tokens_held).text);
+}
+
+static void saved_line(const figures *f) {
+    uint64_t done = f->count.positions_computed;
+    fprintf(stderr, "  saved    %s positions computed", show_count(done).text);
+    if (f->opt.kind == KVT_NONE) fprintf(stderr, ", all of them again for each token\n");
+    else if (done > 0)
+        fprintf(stderr, "; without a cache %s, %.1f times as many\n", show_count(f->positions_without).text,
+                (double)f->positions_without / (double)done);
+    else fprintf(stderr, "\n");
+    if (f->count.n_paused > 0)
+        fprintf(stderr, "           the cache was full: sequences gave their blocks back %s times\n",
+                show_count(f->count.n_paused).text);
+}
+
+void report_table(const run_report *r) {
+    figures f = figures_of(r);
+    fprintf(stderr, "\n  prompt   %s tokens, %.0f tokens/s; first token after %.0f ms\n", show_count(f.prompt_tokens).text,
+            f.prefill_per_s, f.ttft_ms);
+    fprintf(stderr, "  answer   %s tokens, %.1f tokens/s, %.2f ms each (%s)\n", show_count(f.completion_tokens).text,
+            f.decode_per_s, f.tpot_ms, finish_name(r->answers[0].finish));
+    cache_lines(&f);
+    saved_line(&f);
+}
+
+/* ------------------------------------------------------------------------------------------------- JSON */
+
+static json_t *json_tokens(const answer *a) {
+    json_t *list = json_array();
+    for (int i = 0; i < a->n_tokens; i++) json_array_append_new(list, json_integer(a->tokens[i]));
+    return list;
+}
+
+static json_t *json_samples(const run_report *r, int n_answers) {
+    json_t *list = json_array();
+    for (int i = 0; i < n_answers; i++) {
+        const answer *a = &r->answers[i];
+        json_array_append_new(list, json_pack("{s:o, s:o, s:s}", "text", json_bytes(r->texts[i].at, r->texts[i].n),
+                                              "tokens", json_tokens(a), "finish_reason", finish_name(a->finish)));
+    }
+    return list;
+}
+
+static json_t *json_cache(const figures *f) {
+    const kvt_stats *c = &f->cache;
+    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}", "kind", kvt_cache_kind_name(f->opt.kind), "k_format",
+                     kvt_format_name(f->opt.k_format), "v_format", kvt_format_name(f->opt.v_format), "block_tokens",
+                     f->opt.block_tokens, "bytes_per_token", (json_int_t)c->bytes_per_token, "bytes_used",
+                     (json_int_t)c->bytes_used, "bytes_reserved", (json_int_t)c->bytes_reserved, "blocks_used",
+                     (json_int_t)c->blocks_used, "blocks_shared", (json_int_t)c->blocks_shared);
+}
+
+int report_json(const run_report *r) {
+    figures f = figures_of(r);
+    const answer *a = &r->answers[0];
+    json_t *o = json_pack(
+        "{s:o, s:s, s:s, s:f, s:o, s:o, s:o, s:s, s:I, s:i, s:I, s:I}", "model",
+        json_bytes(r->loaded->path, strlen(r->loaded->path)), "arch", model_config_of(r->loaded->model)->arch, "math",
+        f.opt.math == KVT_MATH_EXACT ? "exact" : "fast", "load_ms", r->loaded->load_ms, "text",
+        json_bytes(r->texts[0].at, r->texts[0].n), "tokens", json_tokens(a), "samples", json_samples(r, f.n_answers),
+        "finish_reason", finish_name(a->finish), "prompt_tokens", (json_int_t)f.prompt_tokens, "cached_tokens", 0,
+        "completion_tokens", (json_int_t)f.completion_tokens, "positions_computed",
+        (json_int_t)f.count.positions_computed);
+    json_t *speed = json_pack("{s:f, s:f, s:f, s:f, s:i, s:s, s:o}", "ttft_ms", f.ttft_ms, "tpot_ms", f.tpot_ms,
+                              "prefill_tokens_per_s", f.prefill_per_s, "decode_tokens_per_s", f.decode_per_s, "threads",
+                              kvt_workers_count(r->loaded->team), "cpu", kvt_cpu(), "cache", json_cache(&f));
+    if (o && speed) json_object_update(o, speed);
+    json_decref(speed);
+    return json_print(o);
+}
