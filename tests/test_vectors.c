@@ -1,0 +1,350 @@
+/* test_vectors.c - the forward pass against logits of the reference implementation (tests/vectors): every position of
+ * small models of each weight type, and the default model; greedy answers; and how far `fast` is from `exact`. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+
+#include "engine/engine.h"
+#include "fixture.h"
+#include "model/model.h"
+
+/* ------------------------------------------------------------------------------------- a model to try */
+
+typedef struct subject {
+    kvt_workers *team;
+    model *model;
+    model_state *state;
+    kvt_cache *cache;
+    int rows_max, n_vocab;
+} subject;
+
+static model *open_model(const char *path, kvt_workers *team) {
+    error_text err;
+    model *m;
+    if (model_open(&m, path, team, &err) != KVT_OK) fail_msg("%s", err.text);
+    return m;
+}
+
+static subject subject_of(model *m, kvt_workers *team, kvt_math math, kvt_format format, int tokens_max, int rows_max) {
+    subject s = { .team = team, .model = m, .rows_max = rows_max, .n_vocab = model_config_of(m)->n_vocab };
+    kvt_layer *layers = calloc((size_t)model_config_of(m)->n_layers, sizeof *layers);
+    model_layers(model_config_of(m), layers);
+    kvt_options opt = kvt_options_default();
+    opt.layers = layers;
+    opt.n_layers = model_config_of(m)->n_layers;
+    opt.k_format = opt.v_format = format;
+    opt.tokens_max = tokens_max;
+    opt.sequences_max = 1;
+    opt.batch_tokens_max = rows_max;
+    opt.math = math;
+    opt.workers = team;
+    assert_int_equal(kvt_open(&s.cache, &opt), KVT_OK);
+    assert_int_equal(model_state_new(&s.state, m, rows_max, math, team), KVT_OK);
+    free(layers);
+    return s;
+}
+
+static void subject_free(subject *s) {
+    model_state_free(s->state);
+    kvt_close(s->cache);
+}
+
+/* Logits [n_wanted][n_vocab] of the positions wanted (ascending; NULL: all n), computed in chunks. */
+static void forward(subject *s, const int32_t *ids, int n, int chunk, const int *wanted, int n_wanted, float *logits) {
+    kvt_seq seq;
+    int *rows = calloc((size_t)chunk, sizeof *rows), next = 0;
+    assert_int_equal(kvt_seq_new(s->cache, &seq), KVT_OK);
+    for (int first = 0; first < n; first += chunk) {
+        int n_new = n - first < chunk ? n - first : chunk;
+        model_step step = { .batch = { 1, &seq, &n_new }, .tokens = ids + first, .wanted = rows };
+        step.logits = logits + (size_t)next * (size_t)s->n_vocab;
+        for (; next < n_wanted && (wanted ? wanted[next] : next) < first + n_new; next++)
+            rows[step.n_wanted++] = (wanted ? wanted[next] : next) - first;
+        assert_int_equal(kvt_reserve(s->cache, &step.batch), KVT_OK);
+        assert_int_equal(model_forward(s->state, s->cache, &step), KVT_OK);
+        assert_int_equal(kvt_commit(s->cache, &step.batch, step.tokens), KVT_OK);
+    }
+    kvt_seq_free(s->cache, seq);
+    free(rows);
+}
+
+/* --------------------------------------------------------------------------------------------- vectors */
+
+static json_t *vectors_load(const char *name) {
+    char path[256];
+    json_error_t error;
+    snprintf(path, sizeof path, "tests/vectors/%s", name);
+    json_t *v = json_load_file(path, 0, &error);
+    if (!v) fail_msg("%s: %s", path, error.text);
+    return v;
+}
+
+static float *floats_load(const char *name, size_t n) {
+    char path[256];
+    size_t bytes;
+    snprintf(path, sizeof path, "tests/vectors/%s", name);
+    float *f = (float *)(void *)fixture_read(path, &bytes);
+    assert_int_equal(bytes, n * sizeof(float));
+    return f;
+}
+
+static int32_t *ids_load(const json_t *list, int *n) {
+    *n = (int)json_array_size(list);
+    int32_t *ids = calloc((size_t)*n + 1, sizeof *ids);
+    for (int i = 0; i < *n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    return ids;
+}
+
+/* The largest difference; NaN counts as wrong. */
+static double worst(const float *a, const float *b, size_t n) {
+    double most = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+/* -------------------------------------------------------------------------------------------- tiny models */
+
+static void check_tiny(const char *name, int chunk) {
+    char path[256], file[64];
+    snprintf(path, sizeof path, "tests/vectors/%s.gguf", name);
+    snprintf(file, sizeof file, "%s.json", name);
+    json_t *v = vectors_load(file);
+    int n;
+    int32_t *ids = ids_load(json_object_get(v, "ids"), &n);
+    int n_vocab = (int)json_integer_value(json_object_get(v, "n_vocab"));
+    size_t n_logits = (size_t)n * (size_t)n_vocab;
+    float *expected = floats_load(json_string_value(json_object_get(v, "logits")), n_logits);
+    float *got = calloc(n_logits, sizeof *got);
+    kvt_workers *team;
+    assert_int_equal(kvt_workers_open(&team, 2), KVT_OK);
+    model *m = open_model(path, team);
+    assert_int_equal(model_config_of(m)->n_vocab, n_vocab);
+    subject s = subject_of(m, team, KVT_MATH_EXACT, KVT_F32, 512, chunk < n ? chunk : n);
+
+    forward(&s, ids, n, s.rows_max, NULL, n, got);
+
+    double off = worst(got, expected, n_logits);
+    print_message("%s in chunks of %d: largest difference %.2g\n", name, s.rows_max, off);
+    assert_true(off <= 1e-4);
+    subject_free(&s);
+    model_close(m);
+    kvt_workers_close(team);
+    free(got);
+    free(expected);
+    free(ids);
+    json_decref(v);
+}
+
+static void test_tiny_models_give_the_reference_logits(void **state) {
+    (void)state;
+    static const char *const names[] = { "tiny-a", "tiny-b", "tiny-c" };
+    static const int chunks[] = { 512, 1, 7 };
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < 3; j++) check_tiny(names[i], chunks[j]);
+}
+
+/* ----------------------------------------------------------------------------------------- the default model */
+
+typedef struct default_model {
+    kvt_workers *team;
+    model *model;
+} default_model;
+
+static default_model shared;
+
+static model *default_or_skip(void) {
+    const char *path = fixture_model();
+    if (!path) fixture_skip("the default model is not there");
+    if (!shared.team) assert_int_equal(kvt_workers_open(&shared.team, 0), KVT_OK);
+    if (!shared.model) shared.model = open_model(path, shared.team);
+    return shared.model;
+}
+
+static int close_default(void **state) {
+    (void)state;
+    model_close(shared.model);
+    kvt_workers_close(shared.team);
+    return 0;
+}
+
+/* Logits at the recorded positions: the largest 32 of each, and the last position whole. */
+static void check_prompt(subject *s, const json_t *entry) {
+    int n, n_wanted = 0, wanted[64];
+    int32_t *ids = ids_load(json_object_get(entry, "ids"), &n);
+    const json_t *tops = json_object_get(entry, "top"), *top;
+    size_t i, n_vocab = (size_t)s->n_vocab;
+    json_array_foreach(tops, i, top) wanted[n_wanted++] = (int)json_integer_value(json_object_get(top, "pos"));
+    bool last_twice = n_wanted > 0 && wanted[n_wanted - 1] == n - 1;
+    if (!last_twice) wanted[n_wanted++] = n - 1;
+    float *got = calloc((size_t)n_wanted * n_vocab, sizeof *got);
+    float *last = floats_load(json_string_value(json_object_get(entry, "last")), n_vocab);
+
+    forward(s, ids, n, s->rows_max, wanted, n_wanted, got);
+
+    double off_last = worst(got + (size_t)(n_wanted - 1) * n_vocab, last, n_vocab), off_top = 0;
+    json_array_foreach(tops, i, top) {
+        const json_t *id, *logits = json_object_get(top, "logits");
+        size_t j;
+        json_array_foreach(json_object_get(top, "ids"), j, id) {
+            float expected = (float)json_number_value(json_array_get(logits, j));
+            double off = worst(&got[i * n_vocab + (size_t)json_integer_value(id)], &expected, 1);
+            if (!(off <= off_top)) off_top = off;
+        }
+    }
+    print_message("%s: %d tokens, largest difference %.2g at the end, %.2g among the top of %zu positions\n",
+                  json_string_value(json_object_get(entry, "name")), n, off_last, off_top, json_array_size(tops));
+    assert_true(off_last <= 1e-3);
+    assert_true(off_top <= 1e-3);
+    free(got);
+    free(last);
+    free(ids);
+}
+
+static void test_default_model_gives_the_reference_logits(void **state) {
+    (void)state;
+    model *m = default_or_skip();
+    json_t *v = vectors_load("smollm2.json");
+    subject s = subject_of(m, shared.team, KVT_MATH_EXACT, KVT_F32, 8192, 256);
+    const json_t *entry;
+    size_t i;
+    json_array_foreach(json_object_get(v, "prompts"), i, entry) check_prompt(&s, entry);
+    subject_free(&s);
+    json_decref(v);
+}
+
+/* Where an answer leaves the reference's, the reference itself was close to undecided. */
+static void check_greedy(const model *m, const json_t *entry) {
+    int n, n_expected;
+    error_text err;
+    int32_t *ids = ids_load(json_object_get(entry, "ids"), &n);
+    int32_t *expected = ids_load(json_object_get(entry, "greedy"), &n_expected);
+    const json_t *gaps = json_object_get(entry, "gap");
+    engine_options opt = engine_options_default();
+    opt.math = KVT_MATH_EXACT;
+    engine *e;
+    assert_int_equal(engine_open(&e, m, shared.team, &opt, &err), KVT_OK);
+    int seq, i = 0;
+    assert_int_equal(engine_add(e, ids, n, &seq), KVT_OK);
+    sampler *picker = sampler_new(model_config_of(m)->n_vocab);
+    sample_options greedy = sample_options_default();
+
+    for (; i < n_expected; i++) {
+        while (engine_waiting(e)) assert_int_equal(engine_step(e), KVT_OK);
+        int token = sampler_pick(picker, &greedy, engine_logits(e, seq), 0, 0);
+        if (token != expected[i]) break;
+        assert_int_equal(engine_append(e, seq, token), KVT_OK);
+    }
+    double gap = i < n_expected ? json_number_value(json_array_get(gaps, (size_t)i)) : 0;
+    print_message("%s: %d of %d greedy tokens as the reference's, gap where it parts %.3f\n",
+                  json_string_value(json_object_get(entry, "name")), i, n_expected, gap);
+    assert_true(gap < 0.05);
+    sampler_free(picker);
+    engine_close(e);
+    free(ids);
+    free(expected);
+}
+
+static void test_greedy_answers_follow_the_reference(void **state) {
+    (void)state;
+    model *m = default_or_skip();
+    json_t *v = vectors_load("smollm2.json");
+    const json_t *entry;
+    size_t i;
+    int n = 0;
+    json_array_foreach(json_object_get(v, "prompts"), i, entry) {
+        if (!json_object_get(entry, "greedy")) continue;
+        check_greedy(m, entry);
+        n++;
+    }
+    assert_int_equal(n, 3);
+    json_decref(v);
+}
+
+/* -------------------------------------------------------------------------------------------- fast and exact */
+
+enum { WINDOW = 1024, WINDOWS = 4 };
+
+static int best(const float *x, int n) {
+    int at = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[at]) at = i;
+    return at;
+}
+
+static double log_sum(const float *x, int n) {
+    double sum = 0, most = (double)x[best(x, n)];
+    for (int i = 0; i < n; i++) sum += (double)expf((float)((double)x[i] - most));
+    return most + log(sum);
+}
+
+/* KL(p || q) of two rows of logits. */
+static double divergence(const float *p, const float *q, int n) {
+    double zp = log_sum(p, n), zq = log_sum(q, n), sum = 0;
+    for (int i = 0; i < n; i++) {
+        double lp = (double)p[i] - zp, lq = (double)q[i] - zq;
+        if (lp > -40) sum += (double)expf((float)lp) * (lp - lq);
+    }
+    return sum;
+}
+
+static void test_fast_is_close_to_exact(void **state) {
+    (void)state;
+    model *m = default_or_skip();
+    const char *path = fixture_data("wikitext2-test.txt");
+    if (!path) fixture_skip("wikitext2-test.txt is not there");
+    size_t n_text;
+    char *text = fixture_read(path, &n_text);
+    token_list ids = { 0 };
+    assert_int_equal(tokenizer_encode(model_tokenizer(m), text, n_text < 65536 ? n_text : 65536, false, &ids), KVT_OK);
+    assert_true(ids.n >= WINDOW * WINDOWS);
+    int n_vocab = model_config_of(m)->n_vocab, n_same = 0;
+    float *exact = calloc((size_t)WINDOW * (size_t)n_vocab, sizeof *exact);
+    float *fast = calloc((size_t)WINDOW * (size_t)n_vocab, sizeof *fast);
+    double kl = 0;
+
+    for (int w = 0; w < WINDOWS; w++) {
+        subject e = subject_of(m, shared.team, KVT_MATH_EXACT, KVT_F32, WINDOW, WINDOW);
+        forward(&e, ids.id + w * WINDOW, WINDOW, WINDOW, NULL, WINDOW, exact);
+        subject_free(&e);
+        subject f = subject_of(m, shared.team, KVT_MATH_FAST, KVT_BF16, WINDOW, WINDOW);
+        forward(&f, ids.id + w * WINDOW, WINDOW, WINDOW, NULL, WINDOW, fast);
+        subject_free(&f);
+        for (int i = 0; i < WINDOW; i++) {
+            const float *p = exact + (size_t)i * (size_t)n_vocab, *q = fast + (size_t)i * (size_t)n_vocab;
+            kl += divergence(p, q, n_vocab);
+            n_same += best(p, n_vocab) == best(q, n_vocab);
+        }
+    }
+    kl /= WINDOW * WINDOWS;
+    double same = (double)n_same / (WINDOW * WINDOWS);
+    print_message("fast against exact: mean KL %.5f, same top token %.2f %%\n", kl, 100 * same);
+    assert_true(kl < 0.002);
+    assert_true(same >= 0.97);
+    free(exact);
+    free(fast);
+    token_list_free(&ids);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiny_models_give_the_reference_logits),
+        cmocka_unit_test(test_default_model_gives_the_reference_logits),
+        cmocka_unit_test(test_greedy_answers_follow_the_reference),
+        cmocka_unit_test(test_fast_is_close_to_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, close_default);
+}
