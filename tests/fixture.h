@@ -15,7 +15,7 @@ const char *fixture_data(const char *name);
  * there. Does not return. */
 void fixture_skip(const char *why) __attribute__((noreturn));
 
-/* A whole file and a 0 behind it, for the caller to free; n may be NULL. Fails the running test if it cannot be read. */
+/* A whole file and a 0 behind it, for the caller to free; n may be NULL. A test fails if it cannot be read. */
 char *fixture_read(const char *path, size_t *n);
 
 #endif

@@ -60,7 +60,8 @@ void put_key_texts(gguf_writer *w, const char *name, const char *const *text, si
     for (size_t i = 0; i < n; i++) put_text(w, text[i]);
 }
 
-void put_tensor(gguf_writer *w, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type, uint64_t offset) {
+void put_tensor(gguf_writer *w, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+                uint64_t offset) {
     put_text(w, name);
     put_u32(w, n_dims);
     for (uint32_t d = 0; d < n_dims; d++) put_u64(w, dims[d]);

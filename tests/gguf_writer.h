@@ -1,5 +1,5 @@
-/* gguf_writer.h - GGUF files made by hand, right or wrong, piece by piece in the order of the format (app/file/gguf.c has
- * the picture). Nothing is checked: that is the point. */
+/* gguf_writer.h - GGUF files made by hand, right or wrong, piece by piece in the order of the format (app/file/gguf.c
+ * has the picture). Nothing is checked: that is the point. */
 #ifndef GGUF_WRITER_H
 #define GGUF_WRITER_H
 
@@ -28,6 +28,7 @@ void put_key_texts(gguf_writer *w, const char *name, const char *const *text, si
 /* An array's name, item type and count; its items are put next. */
 void put_key_array(gguf_writer *w, const char *name, uint32_t item, uint64_t n);
 
-void put_tensor(gguf_writer *w, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type, uint64_t offset);
+void put_tensor(gguf_writer *w, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+                uint64_t offset);
 
 #endif

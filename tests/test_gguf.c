@@ -73,7 +73,8 @@ static unsigned read_everything(const model_file *f) {
         if (file_array_any(f, name, &a, NULL) != KVT_OK) continue;
         int64_t whole;
         float real;
-        for (size_t j = 0; a.item != FILE_STRING && j < a.n; j++) sum += file_item_i64(&a, j, &whole) + file_item_f32(&a, j, &real);
+        for (size_t j = 0; a.item != FILE_STRING && j < a.n; j++)
+            sum += file_item_i64(&a, j, &whole) + file_item_f32(&a, j, &real);
         while (a.item == FILE_STRING && a.n) sum += (unsigned)file_take_string(&a).n;
     }
     for (size_t i = 0; i < file_tensor_count(f); i++) {
@@ -248,10 +249,11 @@ static void a_type_not_offered_fails_when_its_data_is_wanted(void **state) {
 
 static void paths_that_are_no_model(void **state) {
     (void)state;
-    char folder[] = "/tmp/kvtile-test-XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
-    path_refused(folder, "is a folder");
+    char folder[64], path[96];
+    snprintf(folder, sizeof folder, P_tmpdir "/kvtile-test-%ld", (long)getpid());
     snprintf(path, sizeof path, "%s/model.gguf", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    path_refused(folder, "is a folder");
     path_refused(path, "cannot be opened: No such file");
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -298,6 +300,16 @@ static void headers_that_lie(void **state) {
     REFUSED(w, KVT_E_UNSUPPORTED, "big-endian", "version 3");
     REFUSED(begin(UINT64_MAX, 0), KVT_E_CORRUPT, "18446744073709551615 tensors", "24 bytes");
     REFUSED(begin(0, (uint64_t)1 << 60), KVT_E_CORRUPT, "1152921504606846976 keys", "24 bytes");
+}
+
+static void counts_that_the_rest_cannot_hold(void **state) {
+    (void)state;
+    gguf_writer w = begin(0, 2);
+    put_data(&w, 17); /* with the padding 25 bytes; two keys are 26 at least */
+    REFUSED(w, KVT_E_CORRUPT, "claims 2 keys");
+    w = begin(2, 0);
+    put_data(&w, 39); /* 47 bytes; two tensors are 48 at least */
+    REFUSED(w, KVT_E_CORRUPT, "claims 2 tensors");
 }
 
 static void keys_that_lie(void **state) {
@@ -349,10 +361,21 @@ static gguf_writer one_tensor(uint32_t n_dims, const uint64_t *dims, uint32_t ty
 }
 #define DIMS(...) (const uint64_t[]){__VA_ARGS__}
 
+static void a_tensor_is_as_long_as_all_its_dimensions(void **state) {
+    (void)state;
+    gguf_writer w = one_tensor(4, DIMS(32, 3, 5, 7), KVT_W_Q4_0, 0, 32 * 3 * 5 * 7 / 32 * 18);
+    model_file *f = open_bytes(&w);
+    assert_int_equal(file_tensor_find(f, "t")->bytes, 32 * 3 * 5 * 7 / 32 * 18);
+    file_close(f);
+    free(w.at);
+}
+
 static void tensors_that_lie(void **state) {
     (void)state;
-    REFUSED(one_tensor(1, DIMS(9), KVT_W_F32, 0, 35), KVT_E_CORRUPT, "tensor t (36 bytes at offset 0)", "holds 35 bytes");
-    REFUSED(one_tensor(1, DIMS(8), KVT_W_F32, 32, 63), KVT_E_CORRUPT, "tensor t (32 bytes at offset 32)", "holds 63 bytes");
+    REFUSED(one_tensor(1, DIMS(9), KVT_W_F32, 0, 35), KVT_E_CORRUPT, "tensor t (36 bytes at offset 0)",
+            "holds 35 bytes");
+    REFUSED(one_tensor(1, DIMS(8), KVT_W_F32, 32, 63), KVT_E_CORRUPT, "tensor t (32 bytes at offset 32)",
+            "holds 63 bytes");
     REFUSED(one_tensor(1, DIMS(8), KVT_W_F32, UINT64_MAX - 31, 64), KVT_E_CORRUPT, "tensor t", "past the end");
     REFUSED(one_tensor(1, DIMS(8), KVT_W_F32, 16, 64), KVT_E_CORRUPT, "tensor t is at offset 16", "multiple of 32");
     REFUSED(one_tensor(1, DIMS(8), 14, 96, 64), KVT_E_CORRUPT, "tensor t", "past the end");
@@ -360,8 +383,10 @@ static void tensors_that_lie(void **state) {
     REFUSED(one_tensor(2, DIMS(8, 0), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "dimension 1 of tensor t is 0");
     REFUSED(one_tensor(1, DIMS(33), KVT_W_Q4_1, 0, 64), KVT_E_CORRUPT, "tensor t: a row of 33 elements", "Q4_1 (3)");
     uint64_t half = (uint64_t)1 << 32;
-    REFUSED(one_tensor(2, DIMS(half, half), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t of 4294967296 x 4294967296", "too large");
-    REFUSED(one_tensor(4, DIMS(1, half, half, half), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t", "too large");
+    REFUSED(one_tensor(2, DIMS(half, half), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t of 4294967296 x 4294967296",
+            "too large");
+    REFUSED(one_tensor(4, DIMS(1, half, half, 1), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t", "too large");
+    REFUSED(one_tensor(4, DIMS(1, half, half / 2, 4), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t", "too large");
     REFUSED(one_tensor(2, DIMS(half, half / 2), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t", "too large");
     REFUSED(one_tensor(1, DIMS((uint64_t)1 << 62), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t");
 
@@ -446,7 +471,9 @@ int main(void) {
         cmocka_unit_test(paths_that_are_no_model),
         cmocka_unit_test(a_long_path_leaves_room_for_the_sentence),
         cmocka_unit_test(headers_that_lie),
+        cmocka_unit_test(counts_that_the_rest_cannot_hold),
         cmocka_unit_test(keys_that_lie),
+        cmocka_unit_test(a_tensor_is_as_long_as_all_its_dimensions),
         cmocka_unit_test(tensors_that_lie),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(no_changed_byte_is_followed_outside),

@@ -1,5 +1,5 @@
-/* file.c - an open model file: its mapping and its tables of keys and tensors, and the lookups. What the bytes mean is the
- * readers' business (gguf.c); values.c gives out what keys hold. */
+/* file.c - an open model file: its mapping and its tables of keys and tensors, and the lookups. What the bytes mean is
+ * the readers' business (gguf.c); values.c gives out what keys hold. */
 #include "file.h"
 
 #include <errno.h>
@@ -32,7 +32,8 @@ kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, co
     if (!err) return status;
     size_t n = strlen(f->name);
     bool cut = n > NAME_MAX_SHOWN;
-    int used = snprintf(err->text, sizeof err->text, "%s%s: ", cut ? "..." : "", cut ? f->name + n - NAME_MAX_SHOWN : f->name);
+    int used =
+        snprintf(err->text, sizeof err->text, "%s%s: ", cut ? "..." : "", cut ? f->name + n - NAME_MAX_SHOWN : f->name);
     va_list args;
     va_start(args, format);
     vsnprintf(err->text + used, sizeof err->text - (size_t)used, format, args);
@@ -182,8 +183,8 @@ kvt_status file_need(const model_file *f, const char *name, const file_tensor **
     const file_tensor *t = file_tensor_find(f, name);
     if (!t) return file_fail(f, err, KVT_E_CORRUPT, "tensor %s is missing (%zu others are there)", name, f->n_tensors);
     if (!t->data)
-        return file_fail(f, err, KVT_E_UNSUPPORTED, "tensor %s is of type %s (%u), which this version does not read", name,
-                         file_type_name(t->type), t->type);
+        return file_fail(f, err, KVT_E_UNSUPPORTED, "tensor %s is of type %s (%u), which this version does not read",
+                         name, file_type_name(t->type), t->type);
     *out = t;
     return KVT_OK;
 }

@@ -10,8 +10,8 @@
  *     file_close(f);
  *
  * The reader of one kind of file (gguf.c) fills the tables; everything here is the same for all kinds. Every count,
- * length and offset was checked against the end of the file when it was opened, so what these calls hand out lies inside.
- * What the keys mean, and which tensors a model needs, is the model room's business.
+ * length and offset was checked against the end of the file when it was opened, so what these calls hand out lies
+ * inside. What the keys mean, and which tensors a model needs, is the model room's business.
  *
  * The file is mapped, not read: keys, names and tensor data point into it and live until file_close. A file that
  * another process shortens while it is open takes the mapping's pages away, and reading them ends this process
@@ -78,8 +78,8 @@ typedef enum file_kind {
 
 bool file_has(const model_file *f, const char *key);
 
-/* The value of a key that has to be there. KVT_E_CORRUPT: it is missing, of another type, or out of range; *v is left as
- * it was, so that an optional key reads:  if (file_has(f, key)) TRY(file_u32(f, key, &v, err)); */
+/* The value of a key that has to be there. KVT_E_CORRUPT: it is missing, of another type, or out of range; *v is left
+ * as it was, so that an optional key reads:  if (file_has(f, key)) TRY(file_u32(f, key, &v, err)); */
 kvt_status file_u32(const model_file *f, const char *key, uint32_t *v, error_text *err); /* from any integer type */
 kvt_status file_f32(const model_file *f, const char *key, float *v, error_text *err);    /* from f32 or f64 */
 kvt_status file_bool(const model_file *f, const char *key, bool *v, error_text *err);
@@ -123,7 +123,7 @@ size_t file_tensor_count(const model_file *f);
 const file_tensor *file_tensor_at(const model_file *f, size_t i);          /* in the file's order */
 const file_tensor *file_tensor_find(const model_file *f, const char *name); /* NULL: there is none */
 
-/* A tensor whose data is wanted. KVT_E_CORRUPT: there is none of that name. KVT_E_UNSUPPORTED: of a type not offered. */
+/* A tensor whose data is wanted. KVT_E_CORRUPT: there is no such name. KVT_E_UNSUPPORTED: its type is not offered. */
 kvt_status file_need(const model_file *f, const char *name, const file_tensor **out, error_text *err);
 
 /* Name of a tensor type, offered or not ("Q6_K"); "unknown" for a number that has none. */

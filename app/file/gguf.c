@@ -1,6 +1,6 @@
-/* gguf.c - the reader of GGUF files, versions 2 and 3, little-endian: fills the tables of an open file. Nothing is taken
- * on trust: a count must fit what is left of the file before memory is asked for, and everything a table points to lies
- * inside.
+/* gguf.c - the reader of GGUF files, versions 2 and 3, little-endian: fills the tables of an open file. Nothing is
+ * taken on trust: a count must fit what is left of the file before memory is asked for, and everything a table points
+ * to lies inside.
  *
  *     magic "GGUF"   u32 version   u64 n_tensors   u64 n_keys
  *     n_keys times:     string name   u32 kind   value
@@ -45,9 +45,11 @@ static kvt_status take_array(const model_file *f, cursor *c, file_key *k, error_
         return file_fail(f, err, KVT_E_UNSUPPORTED, "key %.*s is an array of arrays, which this version does not read",
                          FILE_SHOW(k->name));
     if (item >= FILE_KINDS)
-        return file_fail(f, err, KVT_E_CORRUPT, "key %.*s is an array of unknown type %" PRIu32, FILE_SHOW(k->name), item);
+        return file_fail(f, err, KVT_E_CORRUPT, "key %.*s is an array of unknown type %" PRIu32, FILE_SHOW(k->name),
+                         item);
     if (n > left / (width ? width : sizeof(uint64_t))) /* a string takes its length at least */
-        return file_fail(f, err, KVT_E_CORRUPT, "key %.*s claims %" PRIu64 " items, but only %zu bytes of the file are left",
+        return file_fail(f, err, KVT_E_CORRUPT,
+                         "key %.*s claims %" PRIu64 " items, but only %zu bytes of the file are left",
                          FILE_SHOW(k->name), n, left);
     k->item = (file_kind)item;
     k->n = (size_t)n;
@@ -83,8 +85,9 @@ static kvt_status take_key(const model_file *f, cursor *c, size_t i, file_key *k
     k->name = take_text(c);
     if (!c->failed) TRY(take_value(f, c, k, err));
     if (c->failed)
-        return file_fail(f, err, KVT_E_CORRUPT, "the file ends inside key %zu of %zu%s%.*s (which begins at byte %zu of %zu)", i,
-                         f->n_keys, k->name.n ? ", " : "", FILE_SHOW(k->name), start, f->size);
+        return file_fail(f, err, KVT_E_CORRUPT,
+                         "the file ends inside key %zu of %zu%s%.*s (which begins at byte %zu of %zu)", i, f->n_keys,
+                         k->name.n ? ", " : "", FILE_SHOW(k->name), start, f->size);
     return KVT_OK;
 }
 
@@ -103,12 +106,14 @@ static kvt_status take_keys(model_file *f, cursor *c, uint64_t n, error_text *er
 static kvt_status take_dims(const model_file *f, cursor *c, file_tensor *t, error_text *err) {
     uint32_t n_dims = cursor_u32(c);
     if (n_dims > 4)
-        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s has %" PRIu32 " dimensions, more than 4", FILE_SHOW(t->name), n_dims);
+        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s has %" PRIu32 " dimensions, more than 4",
+                         FILE_SHOW(t->name), n_dims);
     t->n_dims = (int)n_dims;
     for (int d = 0; d < 4; d++) {
         uint64_t n = d < t->n_dims ? cursor_u64(c) : 1;
         if (!c->failed && (n == 0 || n > SIZE_MAX))
-            return file_fail(f, err, KVT_E_CORRUPT, "dimension %d of tensor %.*s is %" PRIu64, d, FILE_SHOW(t->name), n);
+            return file_fail(f, err, KVT_E_CORRUPT, "dimension %d of tensor %.*s is %" PRIu64, d, FILE_SHOW(t->name),
+                             n);
         t->dims[d] = (size_t)n;
     }
     return KVT_OK;
@@ -117,33 +122,37 @@ static kvt_status take_dims(const model_file *f, cursor *c, file_tensor *t, erro
 /* bytes = those of a row times the rows. A type that is not offered keeps 0: nobody knows how long its rows are. */
 static kvt_status size_tensor(const model_file *f, file_tensor *t, error_text *err) {
     size_t rows, elements;
-    if (!mem_mul(t->dims[1], t->dims[2], &rows) || !mem_mul(rows, t->dims[3], &rows) || !mem_mul(rows, t->dims[0], &elements))
-        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s of %zu x %zu x %zu x %zu elements is too large", FILE_SHOW(t->name),
-                         t->dims[0], t->dims[1], t->dims[2], t->dims[3]);
+    if (!mem_mul(t->dims[1], t->dims[2], &rows) || !mem_mul(rows, t->dims[3], &rows) ||
+        !mem_mul(rows, t->dims[0], &elements))
+        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s of %zu x %zu x %zu x %zu elements is too large",
+                         FILE_SHOW(t->name), t->dims[0], t->dims[1], t->dims[2], t->dims[3]);
     if (!kvt_weight_name((kvt_weight_type)t->type)) return KVT_OK;
     size_t row_bytes = kvt_weight_bytes((kvt_weight_type)t->type, t->dims[0]);
     if (row_bytes == 0)
-        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s: a row of %zu elements is not a whole number of blocks of %s (%" PRIu32 ")",
+        return file_fail(f, err, KVT_E_CORRUPT,
+                         "tensor %.*s: a row of %zu elements is not a whole number of blocks of %s (%" PRIu32 ")",
                          FILE_SHOW(t->name), t->dims[0], file_type_name(t->type), t->type);
     if (!mem_mul(rows, row_bytes, &t->bytes))
-        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s of %zu rows of %zu bytes is too large", FILE_SHOW(t->name), rows,
-                         row_bytes);
+        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s of %zu rows of %zu bytes is too large", FILE_SHOW(t->name),
+                         rows, row_bytes);
     return KVT_OK;
 }
 
-static kvt_status take_tensor(const model_file *f, cursor *c, size_t i, file_tensor *t, uint64_t *offset, error_text *err) {
+static kvt_status take_tensor(const model_file *f, cursor *c, size_t i, file_tensor *t, uint64_t *offset,
+                              error_text *err) {
     size_t start = cursor_offset(c);
     t->name = take_text(c);
     if (!c->failed) TRY(take_dims(f, c, t, err));
     t->type = cursor_u32(c);
     *offset = cursor_u64(c);
     if (c->failed)
-        return file_fail(f, err, KVT_E_CORRUPT, "the file ends inside the entry of tensor %zu of %zu%s%.*s (which begins at byte %zu of %zu)",
+        return file_fail(f, err, KVT_E_CORRUPT,
+                         "the file ends inside the entry of tensor %zu of %zu%s%.*s (which begins at byte %zu of %zu)",
                          i, f->n_tensors, t->name.n ? ", " : "", FILE_SHOW(t->name), start, f->size);
     return size_tensor(f, t, err);
 }
 
-/* Offsets count from the first multiple of the alignment behind the entries, so they wait in an array until it is known. */
+/* Offsets count from the first multiple of the alignment behind the entries: they wait in an array until then. */
 static kvt_status take_tensors(model_file *f, cursor *c, uint64_t n, uint64_t **offsets, error_text *err) {
     if (n > cursor_left(c) / TENSOR_BYTES_MIN)
         return file_fail(f, err, KVT_E_CORRUPT, "claims %" PRIu64 " tensors, but has only %zu bytes", n, f->size);
@@ -155,15 +164,17 @@ static kvt_status take_tensors(model_file *f, cursor *c, uint64_t n, uint64_t **
     return table_sort_tensors(f, err);
 }
 
-static kvt_status place_tensor(const model_file *f, file_tensor *t, size_t data_start, uint32_t alignment, uint64_t offset,
-                               error_text *err) {
+static kvt_status place_tensor(const model_file *f, file_tensor *t, size_t data_start, uint32_t alignment,
+                               uint64_t offset, error_text *err) {
     if (offset % alignment)
-        return file_fail(f, err, KVT_E_CORRUPT, "tensor %.*s is at offset %" PRIu64 ", which is not a multiple of %" PRIu32,
+        return file_fail(f, err, KVT_E_CORRUPT,
+                         "tensor %.*s is at offset %" PRIu64 ", which is not a multiple of %" PRIu32,
                          FILE_SHOW(t->name), offset, alignment);
     size_t room = f->size > data_start ? f->size - data_start : 0;
     if (offset > room || t->bytes > room - offset)
         return file_fail(f, err, KVT_E_CORRUPT,
-                         "tensor %.*s (%zu bytes at offset %" PRIu64 ") reaches past the end: the file holds %zu bytes of tensor data",
+                         "tensor %.*s (%zu bytes at offset %" PRIu64
+                         ") reaches past the end: the file holds %zu bytes of tensor data",
                          FILE_SHOW(t->name), t->bytes, offset, room);
     if (t->bytes) t->data = f->data + data_start + offset;
     return KVT_OK;
@@ -187,7 +198,8 @@ static kvt_status check_version(const model_file *f, uint32_t version, error_tex
     if (version == 2 || version == 3) return KVT_OK;
     uint32_t swapped = __builtin_bswap32(version);
     if (swapped >= 1 && swapped <= 0xFFFF && version > 0xFFFF)
-        return file_fail(f, err, KVT_E_UNSUPPORTED, "a big-endian GGUF file (version %" PRIu32 "); this version reads little-endian ones",
+        return file_fail(f, err, KVT_E_UNSUPPORTED,
+                         "a big-endian GGUF file (version %" PRIu32 "); this version reads little-endian ones",
                          swapped);
     return file_fail(f, err, KVT_E_UNSUPPORTED, "GGUF version %" PRIu32 "; this version reads 2 and 3", version);
 }
@@ -195,9 +207,11 @@ static kvt_status check_version(const model_file *f, uint32_t version, error_tex
 kvt_status gguf_read(model_file *f, error_text *err) {
     cursor c = cursor_of(f->data, f->size);
     const uint8_t *magic = cursor_bytes(&c, 4);
-    if (!magic || memcmp(magic, "GGUF", 4) != 0) return file_fail(f, err, KVT_E_ARGUMENT, "is not a GGUF file (its first four bytes are not \"GGUF\")");
+    if (!magic || memcmp(magic, "GGUF", 4) != 0)
+        return file_fail(f, err, KVT_E_ARGUMENT, "is not a GGUF file (its first four bytes are not \"GGUF\")");
     if (f->size < HEADER_BYTES)
-        return file_fail(f, err, KVT_E_CORRUPT, "the file ends inside the header (%zu of %d bytes)", f->size, HEADER_BYTES);
+        return file_fail(f, err, KVT_E_CORRUPT, "the file ends inside the header (%zu of %d bytes)", f->size,
+                         HEADER_BYTES);
     TRY(check_version(f, cursor_u32(&c), err));
     uint64_t n_tensors = cursor_u64(&c), n_keys = cursor_u64(&c), *offsets = NULL;
     TRY(take_keys(f, &c, n_keys, err));

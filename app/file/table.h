@@ -1,5 +1,5 @@
-/* table.h - what an open model file is made of. The readers of file kinds fill it; file.c owns it, looks things up in it
- * and frees it. */
+/* table.h - what an open model file is made of. The readers of file kinds fill it; file.c owns it, looks things up in
+ * it and frees it. */
 #ifndef FILE_TABLE_H
 #define FILE_TABLE_H
 

@@ -1,4 +1,4 @@
-/* values.c - what the keys of a model file hold: scalars, strings and arrays, checked against the type that is wanted. */
+/* values.c - what the keys of a model file hold: scalars, strings, arrays, checked against the type that is wanted. */
 #include <string.h>
 
 #include "base/cursor.h"
@@ -72,8 +72,9 @@ static kvt_status need_key(const model_file *f, const char *key, const file_key 
 }
 
 static kvt_status wrong_kind(const model_file *f, const file_key *k, const char *wanted, error_text *err) {
-    return file_fail(f, err, KVT_E_CORRUPT, "key %.*s is of type %s%s%s, not %s", FILE_SHOW(k->name), table_kind_name(k->kind),
-                     k->kind == FILE_ARRAY ? " of " : "", k->kind == FILE_ARRAY ? table_kind_name(k->item) : "", wanted);
+    return file_fail(f, err, KVT_E_CORRUPT, "key %.*s is of type %s%s%s, not %s", FILE_SHOW(k->name),
+                     table_kind_name(k->kind), k->kind == FILE_ARRAY ? " of " : "",
+                     k->kind == FILE_ARRAY ? table_kind_name(k->item) : "", wanted);
 }
 
 kvt_status file_u32(const model_file *f, const char *key, uint32_t *v, error_text *err) {
@@ -83,8 +84,8 @@ kvt_status file_u32(const model_file *f, const char *key, uint32_t *v, error_tex
     bool small = integer_at(k->data, k->kind, &wide); /* integer_at refuses whatever is no integer */
     if (!small && k->kind != FILE_U64) return wrong_kind(f, k, "an integer", err);
     if (!small || wide < 0 || wide > UINT32_MAX)
-        return file_fail(f, err, KVT_E_CORRUPT, "key %s is %s, not from 0 to %u", key, wide < 0 && small ? "negative" : "too large",
-                         UINT32_MAX);
+        return file_fail(f, err, KVT_E_CORRUPT, "key %s is %s, not from 0 to %u", key,
+                         wide < 0 && small ? "negative" : "too large", UINT32_MAX);
     *v = (uint32_t)wide;
     return KVT_OK;
 }

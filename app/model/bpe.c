@@ -47,8 +47,9 @@ static kvt_status read_rules(bpe *b, const model_file *f, const spellings *s, fi
     for (uint32_t r = 0; r < b->n_rules; r++) {
         file_text line = file_take_string(&list);
         if (!rule_of(s, line, &b->rule[r], joined))
-            return file_fail(f, err, KVT_E_CORRUPT, "entry %" PRIu32 " of %s, \"%.*s\", is not two tokens that make a third", r,
-                             MERGES, FILE_SHOW(line));
+            return file_fail(f, err, KVT_E_CORRUPT,
+                             "entry %" PRIu32 " of %s, \"%.*s\", is not two tokens that make a third", r, MERGES,
+                             FILE_SHOW(line));
         b->slot[slot_of(b, b->rule[r].left, b->rule[r].right)] = r; /* of two for one pair the last counts */
     }
     return KVT_OK;

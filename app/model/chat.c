@@ -18,7 +18,7 @@ enum { MARKS = 2 };
 /* A template is known by marks that its text in the file contains. */
 typedef struct chat_template {
     const char *mark[MARKS];
-    const char *system_open, *system_close; /* around a default system message, in the text in the file */
+    const char *system_open, *system_close; /* around a line break and a default system message, in the file's text */
     const piece *message, *answer;
 } chat_template;
 
@@ -31,7 +31,7 @@ static const piece CHATML_ANSWER[] = {{PIECE_CONTROL, "<|im_start|>"}, {PIECE_TE
 static const chat_template TEMPLATES[] = {
     {
         .mark = {"<|im_start|>", "<|im_end|>"},
-        .system_open = "'<|im_start|>system\\n",
+        .system_open = "'<|im_start|>system",
         .system_close = "<|im_end|>",
         .message = CHATML_MESSAGE,
         .answer = CHATML_ANSWER,
@@ -59,16 +59,22 @@ static const chat_template *template_of(file_text text) {
     return NULL;
 }
 
+/* What is left of a literal behind a line break, which may be written \n or as it is; n = 0: none comes here. */
+static file_text after_break(file_text text) {
+    size_t n = text.n && text.at[0] == '\n' ? 1 : text.n > 1 && memcmp(text.at, "\\n", 2) == 0 ? 2 : text.n;
+    return (file_text){text.at + n, text.n - n};
+}
+
 /* A default system message stands in the template as part of one string literal, '...system\nYou are ...<|im_end|>...'.
  * Where the literal ends before the message does, the message is put together from variables: that is none. */
 static file_text default_system_of(file_text text, const chat_template *known) {
     for (const char *open; (open = find(text, known->system_open));) {
         const char *from = open + strlen(known->system_open);
-        file_text rest = {from, text.n - (size_t)(from - text.at)};
-        const char *close = find(rest, known->system_close);
-        file_text message = {from, close ? (size_t)(close - from) : 0};
-        if (message.n && !memchr(from, '\'', message.n) && !memchr(from, '\\', message.n)) return message;
-        text = rest;
+        text = (file_text){from, text.n - (size_t)(from - text.at)};
+        file_text message = after_break(text);
+        const char *close = find(message, known->system_close);
+        message.n = close ? (size_t)(close - message.at) : 0;
+        if (message.n && !memchr(message.at, '\'', message.n) && !memchr(message.at, '\\', message.n)) return message;
     }
     return (file_text){"", 0};
 }
@@ -76,8 +82,8 @@ static file_text default_system_of(file_text text, const chat_template *known) {
 static kvt_status check_control(const model_file *f, const tokenizer *t, const piece *p, error_text *err) {
     for (; p->kind != PIECE_END; p++)
         if (p->kind == PIECE_CONTROL && tokenizer_control(t, p->text) < 0)
-            return file_fail(f, err, KVT_E_CORRUPT, "its chat template needs the control token %s, which the vocabulary lacks",
-                             p->text);
+            return file_fail(f, err, KVT_E_CORRUPT,
+                             "its chat template needs the control token %s, which the vocabulary lacks", p->text);
     return KVT_OK;
 }
 
@@ -88,7 +94,8 @@ static kvt_status read_template(const model_file *f, const tokenizer *t, const c
     TRY(file_string(f, "tokenizer.chat_template", text, err));
     *known = template_of(*text);
     if (!*known)
-        return file_fail(f, err, KVT_E_UNSUPPORTED, "no chat template this version knows (its tokenizer.chat_template of %zu bytes is not ChatML)",
+        return file_fail(f, err, KVT_E_UNSUPPORTED,
+                         "no chat template this version knows (its tokenizer.chat_template of %zu bytes is not ChatML)",
                          text->n);
     TRY(check_control(f, t, (*known)->message, err));
     return check_control(f, t, (*known)->answer, err);
@@ -122,7 +129,7 @@ const char *chat_default_system(const chat *c) { return c->default_system; }
 
 /* ----------------------------------------------------------------------------------------- rendering */
 
-/* Text gathers until the next control token, so that the pre-tokenizer sees it whole, as it would in the rendered text. */
+/* Text gathers until the next control token, so that the pre-tokenizer sees it whole, as in the rendered text. */
 typedef struct rendering {
     const chat *c;
     byte_list text;

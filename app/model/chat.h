@@ -1,7 +1,7 @@
 /* chat.h - messages to token ids, by the template that the model file carries.
  *
- * A template here is an array of pieces: control tokens, fixed text, the role, the message. Control tokens come from the
- * template only: whatever a message says, it stays text, so nobody can end a turn by typing its end token.
+ * A template here is an array of pieces: control tokens, fixed text, the role, the message. Control tokens come from
+ * the template only: whatever a message says, it stays text, so nobody can end a turn by typing its end token.
  * Templates are recognised, not interpreted: ChatML is known so far. */
 #ifndef CHAT_H
 #define CHAT_H

@@ -1,5 +1,5 @@
-/* pretokenize.c - see pretokenize.h. Each pre-tokenizer is a row of a table: its name and one pattern that matches at every
- * place of a text, so that pieces are the successive matches. */
+/* pretokenize.c - see pretokenize.h. Each pre-tokenizer is a row of a table: its name and one pattern that matches at
+ * every place of a text, so that pieces are the successive matches. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "pretokenize.h"
 
@@ -10,8 +10,8 @@
 #include "base/log.h"
 
 /* The classes are those of the reference (Hugging Face tokenizers 0.23: letters and numbers of Unicode 16, and Rust's
- * is_numeric of Unicode 17), whatever Unicode version the PCRE2 at hand knows: what came after Unicode 14, its version on
- * the oldest system supported, is spelled out. \s is not used: PCRE2's takes in U+180E, which is no white space. */
+ * is_numeric of Unicode 17), whatever Unicode version the PCRE2 at hand knows: what came after Unicode 14, its version
+ * on the oldest system supported, is spelled out. \s is not used: PCRE2's takes in U+180E, which is no white space. */
 #define NEW_LETTERS                                                                                          \
     "\\x{1C89}\\x{1C8A}\\x{A7CB}-\\x{A7CD}\\x{A7DA}-\\x{A7DC}\\x{105C0}-\\x{105F3}\\x{10D4A}-\\x{10D65}"       \
     "\\x{10D6F}-\\x{10D85}\\x{10EC2}-\\x{10EC4}\\x{1123F}\\x{11240}\\x{11380}-\\x{11389}\\x{1138B}\\x{1138E}"  \
@@ -27,7 +27,8 @@
 #define LETTER "\\p{L}" NEW_LETTERS
 #define NUMBER "\\p{N}" NEW_NUMBERS
 #define DIGIT NUMBER NEWER_NUMBERS
-#define SPACE "\\x{09}-\\x{0D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
+#define SPACE                                                                                                          \
+    "\\x{09}-\\x{0D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 
 /* GPT-2's: English endings; words, numbers and the rest, each with one space in front; of a run of white space the
  * last stays with what follows. */
@@ -61,7 +62,8 @@ static kvt_status find_pattern(const model_file *f, const char **pattern, error_
             *pattern = ROWS[i].pattern;
             return KVT_OK;
         }
-    return file_fail(f, err, KVT_E_UNSUPPORTED, "its text is cut up by \"%.*s\" (tokenizer.ggml.pre), which this version does not know",
+    return file_fail(f, err, KVT_E_UNSUPPORTED,
+                     "its text is cut up by \"%.*s\" (tokenizer.ggml.pre), which this version does not know",
                      FILE_SHOW(name));
 }
 
@@ -73,11 +75,12 @@ kvt_status pretokenizer_open(pretokenizer **out, const model_file *f, error_text
     if (!p) return file_fail(f, err, KVT_E_MEMORY, "no memory for the tokenizer");
     int error;
     PCRE2_SIZE where;
-    p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &where,
-                            NULL);
+    p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error,
+                            &where, NULL);
     if (!p->code) {
         pretokenizer_close(p);
-        return file_fail(f, err, KVT_E_UNSUPPORTED, "this system's PCRE2 does not take the tokenizer's pattern (error %d at %zu)", error,
+        return file_fail(f, err, KVT_E_UNSUPPORTED,
+                         "this system's PCRE2 does not take the tokenizer's pattern (error %d at %zu)", error,
                          (size_t)where);
     }
     pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* where that is forbidden, the interpreter gives the same pieces */

@@ -30,7 +30,8 @@ static kvt_status read_id(const model_file *f, const char *key, int32_t n_vocab,
     if (!file_has(f, key)) return KVT_OK;
     TRY(file_u32(f, key, &wide, err));
     if (wide >= (uint32_t)n_vocab)
-        return file_fail(f, err, KVT_E_CORRUPT, "%s is %" PRIu32 ", but there are %" PRId32 " tokens", key, wide, n_vocab);
+        return file_fail(f, err, KVT_E_CORRUPT, "%s is %" PRIu32 ", but there are %" PRId32 " tokens", key, wide,
+                         n_vocab);
     *id = (int32_t)wide;
     return KVT_OK;
 }
@@ -54,7 +55,8 @@ static kvt_status check_kind(const model_file *f, error_text *err) {
     file_text kind;
     TRY(file_string(f, "tokenizer.ggml.model", &kind, err));
     if (kind.n == 4 && memcmp(kind.at, "gpt2", 4) == 0) return KVT_OK;
-    return file_fail(f, err, KVT_E_UNSUPPORTED, "its tokenizer is of kind \"%.*s\"; this version knows \"gpt2\" (byte-level BPE)",
+    return file_fail(f, err, KVT_E_UNSUPPORTED,
+                     "its tokenizer is of kind \"%.*s\"; this version knows \"gpt2\" (byte-level BPE)",
                      FILE_SHOW(kind));
 }
 

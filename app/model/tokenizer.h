@@ -11,8 +11,9 @@
  * Ids agree with Hugging Face tokenizers. What decides them:
  * - Bytes that are not UTF-8 become U+FFFD first, one for each maximal part of a character. A NUL is a character.
  * - Control tokens in the text count only when the caller says so: text from outside is passed with parse_control
- *   false, and a typed "<|im_end|>" is then ten ordinary characters. User-defined tokens (runs of spaces, say) are words
- *   of the text and always count. Where several match, the longest does.
+ *   false, and a typed "<|im_end|>" is then ten ordinary characters. User-defined tokens (runs of spaces, say) are
+ *   words of the text and always count. Where several match, the longest does. Options that only a tokenizer.json
+ *   has (strip blanks around a token, whole words only) are not in a GGUF file and not applied.
  * - A byte that has no token (SmolLM2's vocabulary lacks 21, among them no printable one) vanishes, and its neighbours
  *   touch: that is what the reference does where no unknown token is set.
  * - No token is added in front: add_bos says whether the model wants its bos id there.
@@ -76,8 +77,8 @@ kvt_status tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool
  * KVT_E_ARGUMENT: an id outside the vocabulary; out is as it was. */
 kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, bool show_control, byte_list *out);
 
-/* Text as it comes, token by token, and never half a character: the first bytes of one wait here for the others. Bytes that
- * are part of no character pass unchanged. All pushes and the flush together give what tokenizer_decode gives. */
+/* Text as it comes, token by token, and never half a character: the first bytes of one wait here for the others. Bytes
+ * that are part of no character pass unchanged. All pushes and the flush together give what tokenizer_decode gives. */
 typedef struct tokenizer_decoder {
     const tokenizer *t;
     bool show_control;

@@ -7,7 +7,7 @@
 
 #include "tokenizer.h"
 
-/* At the first of n bytes (n at least 1): length of the character there, or of the maximal part of one (whole false). */
+/* At the first of n bytes (at least 1): length of the character there, or of the maximal part of one (whole false). */
 size_t utf8_part(const char *text, size_t n, bool *whole);
 
 bool utf8_valid(const char *text, size_t n);

@@ -36,7 +36,7 @@ static kvt_status read_types(const model_file *f, int32_t n, file_array *types, 
 static kvt_status take_memory(vocab *v, const spellings *s, const file_array *types) {
     size_t n_bytes = 0;
     for (int32_t id = 0; id < v->n; id++) {
-        n_bytes += s->of[id].n; /* all inside the file, so this cannot overflow; bytes are never more than their spelling */
+        n_bytes += s->of[id].n; /* bytes are never more than their spelling, and all of these lie in the file */
         v->n_special += is_special(type_of(types, id));
     }
     v->bytes = malloc(n_bytes + 1);

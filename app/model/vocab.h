@@ -23,7 +23,7 @@ typedef struct vocab {
     bool special_first[256];                   /* some special token begins with this byte */
 } vocab;
 
-/* Spelling to id, by hash; points into the file. A file's spelling of a byte is a printable character (GPT-2's table). */
+/* Spelling to id, by hash; points into the file. A byte is spelled as a printable character (GPT-2's table). */
 typedef struct spellings {
     file_text *of; /* [n] */
     int32_t *slot; /* [n_slots], -1: empty */
