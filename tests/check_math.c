@@ -1,4 +1,5 @@
-/* check_math.c - e^x, ln x, sine and cosine against the C library's long double functions: at most 2 ulp. */
+/* check_math.c - e^x, ln x, sine and cosine against the C library's long double functions. The promise
+ * is 2 ulp; these points keep within 1, and are held to it, so that a lost low part shows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,10 +25,10 @@ static double ulps(double got, long double want) {
     return (double)(fabsl((long double)got - want) / ldexpl(1, exponent - DBL_MANT_DIG));
 }
 
-/* Not more than 2 ulp off; NaN is wrong. The largest distance so far goes to *most. */
+/* Not more than 1 ulp off; NaN is wrong. The largest distance so far goes to *most. */
 static void near(const char *what, double x, double got, long double want, double *most) {
     double off = ulps(got, want);
-    if (!(off <= 2)) fail_msg("%s(%a) is %a, %.2f ulp from %La", what, x, got, off, want);
+    if (!(off <= 1)) fail_msg("%s(%a) is %a, %.2f ulp from %La", what, x, got, off, want);
     if (off > *most) *most = off;
 }
 
@@ -127,10 +128,10 @@ static void test_sine_and_cosine_at_the_edges(void **state) {
 static void test_a_planted_error_is_seen(void **state) {
     (void)state;
     long double want = expl(1.5L);
-    double good = (double)want, bad = bits_to_f64(bits_of_f64(good) + 3);
+    double good = (double)want, bad = bits_to_f64(bits_of_f64(good) + 2);
     assert_true(ulps(good, want) <= 0.5);
-    assert_false(ulps(bad, want) <= 2);
-    assert_false(ulps(NAN, want) <= 2);
+    assert_false(ulps(bad, want) <= 1);
+    assert_false(ulps(NAN, want) <= 1);
 }
 
 int main(void) {

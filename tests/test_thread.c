@@ -137,6 +137,23 @@ static void test_sizes_outside_the_range_are_refused(void **state) {
     kvt_workers_close(NULL);
 }
 
+/* Stacks larger than the machine: no thread can be made, and the pool is undone. */
+static void test_threads_that_cannot_be_had(void **state) {
+    (void)state;
+    pthread_attr_t callers, huge;
+    kvt_workers *team;
+    assert_int_equal(pthread_getattr_default_np(&callers), 0);
+    pthread_attr_init(&huge);
+    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 46), 0);
+    assert_int_equal(pthread_setattr_default_np(&huge), 0);
+    kvt_status status = kvt_workers_open(&team, 3);
+    assert_int_equal(pthread_setattr_default_np(&callers), 0);
+    assert_int_equal(status, KVT_E_MEMORY);
+    assert_null(team);
+    pthread_attr_destroy(&callers);
+    pthread_attr_destroy(&huge);
+}
+
 /* ------------------------------------------------------------------------------------- sleeping and waking */
 
 static void test_parked_workers_come_back(void **state) {
@@ -241,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_no_two_items_share_a_worker_number),
         cmocka_unit_test(test_one_thread_is_the_callers),
         cmocka_unit_test(test_sizes_outside_the_range_are_refused),
+        cmocka_unit_test(test_threads_that_cannot_be_had),
         cmocka_unit_test(test_parked_workers_come_back),
         cmocka_unit_test(test_a_parked_worker_is_woken_for_its_item),
         cmocka_unit_test(test_close_while_spinning_and_while_parked),
