@@ -39,7 +39,9 @@ PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
 
 # ------------------------------------------------------------------------------------------------ sources
-LIB_SRC := $(sort $(wildcard lib/*/*.c))
+# x86-64 has its own files; everywhere else the scalar ones work alone.
+X86 := $(findstring x86_64,$(shell $(CC) -dumpmachine))
+LIB_SRC := $(filter-out $(if $(X86),,%_avx2.c %_avx512.c),$(sort $(wildcard lib/*/*.c)))
 APP_SRC := $(sort $(wildcard app/*/*.c))
 TEST_SRC := $(sort $(wildcard tests/test_*.c tests/check_*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz_*.c))

@@ -33,9 +33,11 @@ import csv
 import ctypes
 import dataclasses
 import json
+import os
 import pathlib
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -54,6 +56,8 @@ KV_TYPES = {
     "q4_0": llama_cpp.GGML_TYPE_Q4_0,
 }
 QUANTIZED = ("q8_0", "q4_0")
+# With more than this share of the CPUs' time gone to others, a row is in doubt.
+OTHERS_LIMIT = 0.05
 # Each setting's trial is the best of this many tries, and a setting slower than
 # this many times the peer's best is out.
 TRIALS = 2
@@ -76,6 +80,7 @@ class Peer:
 
     N_BATCH = 2048
     DECODED = 64
+    WARMUP = 16
 
     def __init__(self, model_path, threads, ubatch):
         self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
@@ -103,7 +108,7 @@ class Peer:
     @contextlib.contextmanager
     def context(self, setting, n_ctx):
         params = llama_cpp.llama_context_default_params()
-        params.n_ctx = n_ctx
+        params.n_ctx = max(n_ctx, self.WARMUP)
         params.n_batch = self.N_BATCH
         params.n_ubatch = self.ubatch
         params.n_threads = params.n_threads_batch = self.threads
@@ -117,7 +122,7 @@ class Peer:
         if not ctx:
             sys.exit(f"peers.py: llama.cpp refuses a context of {n_ctx} with {setting}")
         try:
-            self.feed(ctx, self.tokens(16), 16)
+            self.feed(ctx, self.tokens(self.WARMUP), self.WARMUP)
             self.cut(ctx, 0)
             yield ctx
         finally:
@@ -179,7 +184,9 @@ class Kvtile:
     """The kvtile program, run once for each measurement."""
 
     def __init__(self, program, model_path, threads, options):
-        self.program = program
+        self.program = shutil.which(program)
+        if not self.program:
+            sys.exit(f"peers.py: {program} is no program")
         self.common = ["-m", str(model_path), "--threads", str(threads), "--json", *options]
         self.seen_cpu = None
 
@@ -204,6 +211,30 @@ class Kvtile:
         return next(row["ms"] for row in rows if row["tokens"] == count)
 
 
+class Others:
+    """The share of all CPU time that other processes took since this was made.
+
+    The peer's threads spin at barriers, so one busy neighbour slows it many times
+    over: a ratio from a busy machine says nothing.
+    """
+
+    def __init__(self):
+        self.start = self.now()
+
+    @staticmethod
+    def now():
+        """All CPU seconds, the busy ones among them, and our own with kvtile's."""
+        with open("/proc/stat", encoding="ascii") as file:
+            ticks = [int(field) for field in file.readline().split()[1:9]]
+        second = os.sysconf("SC_CLK_TCK")
+        idle = ticks[3] + ticks[4]
+        return sum(ticks) / second, (sum(ticks) - idle) / second, sum(os.times()[:4])
+
+    def share(self):
+        total, busy, own = (b - a for a, b in zip(self.start, self.now()))
+        return max(0.0, busy - own) / total if total else 0.0
+
+
 # What a row's name may begin with, and how each side measures it.
 ROWS = {
     "decode": (Peer.decode, Kvtile.decode),
@@ -212,7 +243,8 @@ ROWS = {
 
 
 def measure_row(what, peer, kvtile, settings, runs):
-    """The row's samples: {setting: [ms, ...]} of the peer, and kvtile's [ms, ...]."""
+    """The row's samples: {setting: [ms, ...]} of the peer, kvtile's [ms, ...], and
+    the share of the CPUs' time that others took meanwhile."""
     kind, number = re.fullmatch(r"([a-z]+)(\d+)", what).groups()
     peer_how, kvtile_how = ROWS[kind]
     number = int(number)
@@ -227,6 +259,7 @@ def measure_row(what, peer, kvtile, settings, runs):
             limit = NEAR_BEST * min(trial.values())
             measures = {s: m for s, m in measures.items() if trial[s] <= limit}
             kvtile_how(kvtile, number)
+        others = Others()
         peer_ms = {setting: [] for setting in measures}
         kvtile_ms = []
         for _ in range(runs):
@@ -234,14 +267,17 @@ def measure_row(what, peer, kvtile, settings, runs):
                 peer_ms[setting].append(measure())
             if kvtile:
                 kvtile_ms.append(kvtile_how(kvtile, number))
-    return peer_ms, kvtile_ms
+        share = others.share()
+    if share > OTHERS_LIMIT:
+        note(f"{what}: in doubt, others took {share:.0%} of the CPUs")
+    return peer_ms, kvtile_ms, share
 
 
 def note(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def table(what, peer_ms, kvtile_ms, runs, cpu, threads):
+def table(what, peer_ms, kvtile_ms, others, runs, cpu, threads):
     """The row's lines of the CSV: the peer's best against kvtile, or, with no
     kvtile samples, each of the peer's settings."""
     medians = {setting: statistics.median(ms) for setting, ms in peer_ms.items()}
@@ -257,6 +293,7 @@ def table(what, peer_ms, kvtile_ms, runs, cpu, threads):
             "cpu": cpu,
             "threads": threads,
             "peer_setting": setting,
+            "others_cpu": f"{others:.2f}",
         }
 
 

@@ -31,7 +31,7 @@ extern "C" {
 typedef struct kvt_workers kvt_workers;
 
 /* n_threads threads in all, the caller's among them; 0: the processors this process may use. At most 256.
- * KVT_E_MEMORY: threads cannot be had. */
+ * KVT_E_ARGUMENT: below 0 or above 256. KVT_E_MEMORY: threads cannot be had. */
 KVT_API kvt_status kvt_workers_open(kvt_workers **out, int n_threads);
 KVT_API void kvt_workers_close(kvt_workers *team); /* NULL is fine */
 KVT_API int kvt_workers_count(const kvt_workers *team);
@@ -134,7 +134,8 @@ KVT_API void kvt_rope_apply(kvt_workers *team, const kvt_rope *rope, const float
 
 /* ------------------------------------------------------------------------------ the same on every CPU */
 
-/* e^x and ln x, without the C library, whose choice of code depends on the CPU. Within 2 ulp of a double. */
+/* e^x and ln x, without the C library, whose choice of code depends on the CPU. Within 2 ulp of a double; denormals are
+ * zeros, as operands and as results. */
 KVT_API double kvt_exp(double x);
 KVT_API double kvt_log(double x);
 

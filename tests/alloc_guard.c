@@ -1,5 +1,5 @@
-/* alloc_guard.c - see alloc_guard.h. Calls from the library and the test are counted, those inside shared libraries are not:
- * they reach the C library by themselves. */
+/* alloc_guard.c - see alloc_guard.h. Calls from the library and the test are counted, those inside shared libraries are
+ * not: they reach the C library by themselves. */
 #include "alloc_guard.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* alloc_guard.h - proof that code allocates nothing: malloc and its kin are replaced in every test program, and count the
- * calls of all threads while the guard is on. */
+/* alloc_guard.h - proof that code allocates nothing: malloc and its kin are replaced in every test program, and count
+ * the calls of all threads while the guard is on. */
 #ifndef TESTS_ALLOC_GUARD_H
 #define TESTS_ALLOC_GUARD_H
 

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* n bytes (at least 1), zeroed, the last of them right before an unreadable page where n is a multiple of align (a power of
- * two up to a page); otherwise less than align bytes before it. Aborts where the system has no memory. */
+/* n bytes (at least 1), zeroed. They end at an unreadable page where n is a multiple of align (a power of two up to a
+ * page), otherwise less than align bytes before it; another lies before them. Aborts where the system has no memory. */
 void *guard_alloc(size_t n, size_t align);
 void guard_free(void *p); /* NULL is fine */
 

@@ -92,7 +92,7 @@ static void arrays_of_a_carve_do_not_overlap_and_start_at_lines(void **state) {
 
 /* ------------------------------------------------------------------------------------------- kvt_check */
 
-/* Sequences a (20 tokens), b (a fork of it) and c (5 tokens of its own): blocks 0 and 1 shared, 2 alone, the rest free. */
+/* Sequences a (20 tokens), b (a fork of it) and d (5 tokens): blocks 0 and 1 are shared, 2 is not, the rest free. */
 static kvt_cache *cache_of_three(void) {
     kvt_options opt = toy_options();
     kvt_cache *c = toy_open(&opt);
@@ -113,7 +113,11 @@ typedef struct damage {
 
 static void lose_a_block(kvt_cache *c) { c->pool.free_first = c->pool.next[c->pool.free_first]; }
 static void lose_and_forget(kvt_cache *c) { lose_a_block(c), c->pool.n_free--; }
-static void free_a_used_block(kvt_cache *c) { c->pool.next[2] = c->pool.free_first, c->pool.free_first = 2, c->pool.n_free++; }
+static void free_a_used_block(kvt_cache *c) {
+    c->pool.next[2] = c->pool.free_first;
+    c->pool.free_first = 2;
+    c->pool.n_free++;
+}
 static void close_a_circle(kvt_cache *c) { c->pool.next[c->pool.next[c->pool.free_first]] = c->pool.free_first; }
 static void leave_the_pool(kvt_cache *c) { c->pool.next[c->pool.free_first] = 1 << 20; }
 static void count_a_name_too_many(kvt_cache *c) { c->pool.refs[0]++; }

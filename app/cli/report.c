@@ -58,10 +58,12 @@ static void cache_lines(const figures *f) {
         fprintf(stderr, "; nothing is kept\n");
         return;
     }
-    fprintf(stderr, "\n           %s held in %s of %s reserved", show_bytes((double)c->bytes_used).text,
-            show_count(c->blocks_used).text, f->opt.kind == KVT_PAGED ? "blocks" : "blocks' room");
-    fprintf(stderr, ", %s; %.1f %% of it used\n", show_bytes((double)c->bytes_reserved).text,
+    fprintf(stderr, "\n           %s of %s reserved hold tokens: %.1f %%", show_bytes((double)c->bytes_used).text,
+            show_bytes((double)c->bytes_reserved).text,
             c->bytes_reserved ? 100.0 * (double)c->bytes_used / (double)c->bytes_reserved : 0.0);
+    if (f->opt.kind == KVT_PAGED)
+        fprintf(stderr, ", in %s blocks of %d", show_count(c->blocks_used).text, f->opt.block_tokens);
+    fprintf(stderr, "\n");
     if (c->blocks_shared > 0)
         fprintf(stderr, "           %s blocks shared: %s tokens kept once that count %s\n", show_count(c->blocks_shared).text,
                 show_count(c->tokens_stored).text, show_count(c->tokens_held).text);

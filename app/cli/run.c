@@ -180,9 +180,10 @@ static int engine_prepare(run_state *r) {
     for (int i = 0; i < r->prompts.n; i++)
         if (r->prompts.prompt[i].n_tokens > limit)
             return cli_fail("the prompt has %d tokens, the context holds %d (--ctx)", r->prompts.prompt[i].n_tokens, limit);
+    if (engine_open(&r->engine, r->loaded.model, r->loaded.team, &e, &err) != KVT_OK)
+        return cli_fail("%s%s", e.cache_bytes ? "--cache-size: " : "", err.text);
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
-    if (engine_open(&r->engine, r->loaded.model, r->loaded.team, &e, &err) != KVT_OK) return cli_fail("%s", err.text);
     return CLI_DONE;
 }
 

@@ -257,7 +257,7 @@ static void plan(kvt_cache *c, const layer_shape *l) {
     int64_t cost_most = total_of(&c->step, l, rows_most).cost / (2 * c->layout.n_threads);
     c->attend.n_items = c->attend.n_splits = 0;
     c->attend.partial_used = 0;
-    for (int i = 0; i < c->step.n_entries; i++) plan_entry(c, l, c->step.longest[i], rows_most, cost_most);
+    for (int i = 0; i < c->step.n_entries; i++) plan_entry(c, l, c->step.by_cost[i], rows_most, cost_most);
 }
 
 /* ------------------------------------------------------------------------------------ the public calls */

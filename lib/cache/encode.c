@@ -1,5 +1,5 @@
-/* encode.c - owns the way of new keys and values into the tiles of a layer. A block is written by one thread, which also
- * clears it for its first token. Leaves the layout of a tile to format/. */
+/* encode.c - owns the way of new keys and values into the tiles of a layer. A block is written by one thread, which
+ * also clears it for its first token. Leaves the layout of a tile to format/. */
 #include "attend.h"
 #include "base/thread.h"
 #include "cache.h"

@@ -44,7 +44,7 @@ typedef struct layout {
     size_t partial_floats; /* results of pieces that were cut at segments */
 } layout;
 
-/* Check the options, field by field, and derive the sizes. On KVT_E_LIMIT out->n_blocks is what bytes_max would hold. */
+/* Check the options, field by field, and derive the sizes. On KVT_E_LIMIT n_blocks is what bytes_max would hold. */
 kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out);
 
 /* The shape of a layer that was checked; region is left 0. */

@@ -1,8 +1,8 @@
 /* seq.c - owns sequences outside a step: new, fork, truncate, free, and their tables. Leaves growing them to step.c.
  *
- * The kinds of cache differ here in one number, layout.seq_blocks_least: a contiguous sequence holds all its blocks from
- * birth to end. Since blocks are then taken and given by whole sequences only, the first one last, a sequence's
- * blocks always lie side by side. */
+ * The kinds of cache differ here in one number, layout.seq_blocks_least: a contiguous sequence holds all its blocks
+ * from birth to end. Since blocks are then taken, the first one first, and given, the first one last, by whole
+ * sequences only, those of a sequence always lie side by side. */
 #include "seq.h"
 
 #include <string.h>

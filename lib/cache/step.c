@@ -13,7 +13,9 @@
 void step_carve(step *s, carve *a, const layout *l, int n_layers, int batch_tokens_max) {
     size_t n = (size_t)l->n_entries;
     s->entry = carve_take(a, n, sizeof *s->entry);
-    s->longest = carve_take(a, n, sizeof *s->longest);
+    s->by_length = carve_take(a, n, sizeof *s->by_length);
+    s->by_cost = carve_take(a, n, sizeof *s->by_cost);
+    s->key = carve_take(a, n, sizeof *s->key);
     s->from = carve_take(a, n, sizeof *s->from);
     s->to = carve_take(a, n, sizeof *s->to);
     s->write = carve_take(a, (size_t)batch_tokens_max, sizeof *s->write); /* each gets at least one row */
@@ -32,8 +34,8 @@ static kvt_status entry_read(kvt_cache *c, const kvt_batch *batch, int i) {
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: seqs[%d] is in the batch twice", i);
     if (n_new < 1) return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: n_new[%d] is %d", i, n_new);
     if (n_new > c->tokens_max - s->length)
-        return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: seqs[%d] has %d tokens, with %d more it passes tokens_max, %d",
-                        i, s->length, n_new, c->tokens_max);
+        return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: seqs[%d] has %d tokens and %d new ones, tokens_max is %d", i,
+                        s->length, n_new, c->tokens_max);
     if (n_new > c->batch_tokens_max - c->step.n_rows)
         return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: the batch has more rows than batch_tokens_max, %d",
                         c->batch_tokens_max);
@@ -62,6 +64,46 @@ kvt_status step_check(const kvt_cache *c, const kvt_batch *batch, const char *ca
     for (int i = 0; same && i < s->n_entries; i++)
         same = batch->seqs[i] == s->entry[i].handle && batch->n_new[i] == s->entry[i].n_new;
     return same ? KVT_OK : log_fail(&c->log, KVT_E_ARGUMENT, "%s: not the batch that was reserved", call);
+}
+
+/* --------------------------------------------------------------------------------------------- the order */
+
+/* Restore a heap with the least key on top, where `at` may be out of place. */
+static void sift(int32_t *heap, const int64_t *key, int at, int n) {
+    for (int child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && key[heap[child + 1]] < key[heap[child]]) child++;
+        if (key[heap[at]] <= key[heap[child]]) return;
+        int32_t up = heap[child];
+        heap[child] = heap[at];
+        heap[at] = up;
+    }
+}
+
+/* 0 .. n - 1 in the order of falling keys. Heap sort: the C library's qsort may allocate. */
+static void sort_falling(int32_t *order, const int64_t *key, int n) {
+    for (int i = 0; i < n; i++) order[i] = i;
+    for (int i = n / 2; i-- > 0;) sift(order, key, i, n);
+    for (int last = n - 1; last > 0; last--) {
+        int32_t least = order[0];
+        order[0] = order[last];
+        order[last] = least;
+        sift(order, key, 0, last);
+    }
+}
+
+static void sort_by_length(step *s) {
+    for (int i = 0; i < s->n_entries; i++) s->key[i] = s->entry[i].length;
+    sort_falling(s->by_length, s->key, s->n_entries);
+}
+
+/* Rows times tokens of an entry's longest piece of attention. */
+static void sort_by_cost(step *s) {
+    for (int i = 0; i < s->n_entries; i++) {
+        const step_entry *e = &s->entry[i];
+        int rows = e->n_new < LAYER_ROWS_MAX ? e->n_new : LAYER_ROWS_MAX;
+        s->key[i] = (int64_t)rows * (e->length + e->n_new);
+    }
+    sort_falling(s->by_cost, s->key, s->n_entries);
 }
 
 /* ------------------------------------------------------------------------------------- blocks of a step */
@@ -94,16 +136,18 @@ static void entry_undo(kvt_cache *c, const step_entry *e) {
     pool_share(&c->pool, e->tail);
 }
 
-/* In reverse, so that the free list too is as it was. */
-static void entries_undo(kvt_cache *c, int n) {
-    while (n > 0) entry_undo(c, &c->step.entry[--n]);
+/* Entries at place first and behind, in the reverse order of their growth, so that the free list too is as it was. */
+static void entries_undo(kvt_cache *c, int first) {
+    for (int i = first; i < c->step.n_entries; i++) entry_undo(c, &c->step.entry[c->step.by_length[i]]);
 }
 
+/* The shortest first: the last of those that share a block writes into it, and so the longest, behind the tokens of all
+ * others. Should the step be aborted, they find them there. */
 static bool entries_grow(kvt_cache *c) {
     pool_counts counts = c->pool.counts;
-    for (int i = 0; i < c->step.n_entries; i++) {
-        if (entry_grow(c, &c->step.entry[i])) continue;
-        entries_undo(c, i + 1);
+    for (int i = c->step.n_entries; i-- > 0;) {
+        if (entry_grow(c, &c->step.entry[c->step.by_length[i]])) continue;
+        entries_undo(c, i);
         c->pool.counts = counts;
         return false;
     }
@@ -122,8 +166,6 @@ static void tails_copy(kvt_cache *c) {
     c->pool.counts.copied += (uint64_t)n;
 }
 
-/* ---------------------------------------------------------------------------------- the plan of a step */
-
 static void entry_writes(kvt_cache *c, const step_entry *e) {
     int size = c->layout.block_tokens;
     for (int done = 0, n; done < e->n_new; done += n) {
@@ -134,44 +176,13 @@ static void entry_writes(kvt_cache *c, const step_entry *e) {
     }
 }
 
-/* Rows times tokens of an entry's longest piece of attention. */
-static int64_t cost_of(const step *s, int entry) {
-    const step_entry *e = &s->entry[entry];
-    int rows = e->n_new < LAYER_ROWS_MAX ? e->n_new : LAYER_ROWS_MAX;
-    return (int64_t)rows * (e->length + e->n_new);
-}
-
-/* Restore a heap with the cheapest entry on top, where `at` may be out of place. */
-static void sift(const step *s, int at, int n) {
-    int32_t *heap = s->longest;
-    for (int child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && cost_of(s, heap[child + 1]) < cost_of(s, heap[child])) child++;
-        if (cost_of(s, heap[at]) <= cost_of(s, heap[child])) return;
-        int32_t up = heap[child];
-        heap[child] = heap[at];
-        heap[at] = up;
-    }
-}
-
-/* Heap sort: qsort of the C library may allocate. */
-static void sort_longest(const step *s) {
-    int n = s->n_entries;
-    for (int i = 0; i < n; i++) s->longest[i] = i;
-    for (int i = n / 2; i-- > 0;) sift(s, i, n);
-    for (int last = n - 1; last > 0; last--) {
-        int32_t cheapest = s->longest[0];
-        s->longest[0] = s->longest[last];
-        s->longest[last] = cheapest;
-        sift(s, 0, last);
-    }
-}
-
 /* ------------------------------------------------------------------------------------ the public calls */
 
 static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
     step *s = &c->step;
     if (s->open) return log_fail(&c->log, KVT_E_STATE, "kvt_reserve: a step is open, commit or abort it first");
     TRY(batch_read(c, batch));
+    sort_by_length(s);
     if (!entries_grow(c)) {
         c->counts.n_full++;
         return KVT_FULL;
@@ -179,7 +190,7 @@ static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
     tails_copy(c);
     s->n_writes = 0;
     for (int i = 0; i < s->n_entries; i++) entry_writes(c, &s->entry[i]);
-    sort_longest(s);
+    sort_by_cost(s);
     memset(s->stored, 0, (size_t)c->n_layers);
     s->n_stored = 0;
     s->open = true;
@@ -221,7 +232,7 @@ static kvt_status step_abort(kvt_cache *c, const kvt_batch *batch) {
         int32_t *written = &c->pool.written[w->block];
         if (*written < w->slot + w->n) *written = w->slot + w->n;
     }
-    entries_undo(c, s->n_entries);
+    entries_undo(c, 0);
     c->counts.n_aborts++;
     s->open = false;
     return KVT_OK;

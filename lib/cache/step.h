@@ -34,7 +34,9 @@ typedef struct step {
     uint64_t number; /* of the last step that was tried */
     int n_entries, n_rows, n_writes, n_stored;
     step_entry *entry;   /* [n_entries] */
-    int32_t *longest;    /* [n_entries] entries, those with the longest pieces of attention first */
+    int32_t *by_length;  /* [n_entries] entries, the longest sequence first: they grow from the last on */
+    int32_t *by_cost;    /* [n_entries] entries, the longest piece of attention first */
+    int64_t *key;        /* [n_entries] what is sorted by */
     step_write *write;   /* [n_writes] */
     uint8_t *stored;     /* [n_layers] the layer has this step's keys and values */
     int32_t *from, *to;  /* [n_entries] blocks to copy */

@@ -8,8 +8,8 @@
 #include "kernel.h"
 #include "scalar.h"
 
-/* Tiles are read in one order: keys of a step, values of that step, keys of the next one. A prefetch runs this many tiles
- * ahead of the reading: less does not hide the memory's latency, much more outruns the buffers for outstanding lines. */
+/* Tiles are read in one order: keys of a step, values of that step, keys of the next one. Prefetching runs this many
+ * tiles ahead: half as many do not hide the memory's latency, twice as many come to be too early for what is in flight. */
 enum { AHEAD = 4, STREAM_TILES = 2 * SEGMENT_TILES + AHEAD };
 
 /* Tokens of the segment, from its first on, that any row sees. */
@@ -22,18 +22,17 @@ static int tokens_seen(const attn_segment *seg) {
     return n < 0 ? 0 : n < seg->n_tokens ? n : seg->n_tokens;
 }
 
-static int tiles_of(int n_tokens) { return (n_tokens + TILE - 1) / TILE; }
 static int pairs_of(int n_tokens) { return (n_tokens + 2 * TILE - 1) / (2 * TILE); }
 
-/* List the tiles of the first n_tokens tokens in the order of reading; behind the end, the last again. */
+/* List the tiles of the first n_tokens tokens in the order of reading; behind the end, the last again. Kernels take keys
+ * in pairs, too: where the last pair has no second tile it is the first again, whose scores nobody will see. */
 static void stream_make(const attn_segment *seg, int n_tokens, const void **stream) {
+    const int n_k = (n_tokens + TILE - 1) / TILE;
     int n = 0;
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
-        int left = n_tokens - at < ATTN_STEP ? n_tokens - at : ATTN_STEP;
-        int n_k = tiles_of(left), n_v = 2 * pairs_of(left);
-        memcpy(stream + n, seg->k_tile + at / TILE, (size_t)n_k * sizeof *stream);
-        memcpy(stream + n + n_k, seg->v_tile + at / TILE, (size_t)n_v * sizeof *stream);
-        n += n_k + n_v;
+        const int first = at / TILE, n_step = 2 * pairs_of(n_tokens - at < ATTN_STEP ? n_tokens - at : ATTN_STEP);
+        for (int i = 0; i < n_step; i++) stream[n++] = seg->k_tile[first + i < n_k ? first + i : n_k - 1];
+        for (int i = 0; i < n_step; i++) stream[n++] = seg->v_tile[first + i];
     }
     for (int i = 0; i < AHEAD; i++) stream[n + i] = stream[n - 1];
 }
@@ -79,22 +78,22 @@ static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch
 static void step_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, const void *const *stream,
                      int at, int n, float *m, float *o) {
     const size_t bytes = tile_bytes_least(seg);
-    const int n_k = tiles_of(n);
+    const int n_pairs = pairs_of(n);
     k->attn_qk[seg->k_format](&(attn_qk_args){.k_tile = stream,
-                                              .n_tiles = n_k,
+                                              .n_pairs = n_pairs,
                                               .dim = seg->dim_k,
                                               .n_rows = seg->n_rows,
                                               .q = scratch->q[0][0],
                                               .s = scratch->s[0],
                                               .ahead = {stream + AHEAD, bytes}});
     step_softmax(k, seg, scratch, at, n, m, o);
-    k->attn_pv[seg->v_format](&(attn_pv_args){.v_tile = stream + n_k,
-                                              .n_pairs = pairs_of(n),
+    k->attn_pv[seg->v_format](&(attn_pv_args){.v_tile = stream + 2 * n_pairs,
+                                              .n_pairs = n_pairs,
                                               .dim = seg->dim_v,
                                               .n_rows = seg->n_rows,
                                               .p = scratch->s[0],
                                               .o = o,
-                                              .ahead = {stream + n_k + AHEAD, bytes}});
+                                              .ahead = {stream + 2 * n_pairs + AHEAD, bytes}});
 }
 
 void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, float *m, float *l, float *o) {
@@ -113,5 +112,6 @@ void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *s
         step_run(k, seg, scratch, stream + 2 * (at / TILE), at, n, m, o);
     }
     for (int r = 0; r < seg->n_rows; r++) l[r] = scalar_tree16(scratch->l[r]);
-    for (size_t i = 0; i < n_o; i++) o[i] = o[i] + 0.f; /* no negative zeros: whether one arises depends on what was visited */
+    /* No negative zeros: whether one arises depends on which pairs were visited. */
+    for (size_t i = 0; i < n_o; i++) o[i] = o[i] + 0.f;
 }

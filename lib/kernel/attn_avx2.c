@@ -1,13 +1,15 @@
 /* attn_avx2.c - attention in AVX2 with FMA and F16C: a line is two registers, taken one after the other. */
+#include <string.h>
+
 #include "kernel.h"
 #include "unroll.h"
 #include "words_avx2.h"
 
 typedef __m256 lanes;
 #define LANES 8
-/* 16 registers: 4 rows of two chains, or 2 rows by 2 columns of two chains, and the operands. */
+/* 16 registers: 4 rows of two chains and their sums, and the operands. */
 #define ROWS 4
-#define PAIRS 2
+#define PAIRS 1
 
 WORD lanes lanes_zero(void) { return _mm256_setzero_ps(); }
 WORD lanes lanes_load(const void *p) { return _mm256_loadu_ps(p); }
@@ -23,7 +25,9 @@ WORD void lanes_load_bf16(const void *p, lanes *even, lanes *odd) {
 WORD lanes lanes_load_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
 /* f[0] and f[1] in turn. */
 WORD lanes lanes_set2(const float *f) {
-    return _mm256_castpd_ps(_mm256_broadcast_sd((const double *)(const void *)f));
+    double both;
+    memcpy(&both, f, sizeof both);
+    return _mm256_castpd_ps(_mm256_set1_pd(both));
 }
 /* x and y hold 16 sums, even and odd in turn: 8 sums of two. */
 WORD lanes lanes_fold(lanes x, lanes y) {

@@ -1,11 +1,13 @@
 /* attn_avx512.c - attention in AVX-512: a line is one register. */
+#include <string.h>
+
 #include "kernel.h"
 #include "unroll.h"
 #include "words_avx512.h"
 
 typedef __m512 lanes;
 #define LANES 16
-/* 32 registers: 8 rows of two chains and their sums, or 4 rows by 2 columns of two chains, and the operands. */
+/* 32 registers: 8 rows of two chains and their sums, and the operands. */
 #define ROWS 8
 #define PAIRS 4
 
@@ -19,7 +21,9 @@ WORD void lanes_load_bf16(const void *p, lanes *even, lanes *odd) { vf_load_bf16
 WORD lanes lanes_load_f16(const void *p) { return vf_load_f16(p); }
 /* f[0] and f[1] in turn. */
 WORD lanes lanes_set2(const float *f) {
-    return _mm512_castpd_ps(_mm512_broadcastsd_pd(_mm_load_sd((const double *)(const void *)f)));
+    double both;
+    memcpy(&both, f, sizeof both);
+    return _mm512_castpd_ps(_mm512_set1_pd(both));
 }
 /* x and y hold 32 sums, even and odd in turn: 16 sums of two. */
 WORD lanes lanes_fold(lanes x, lanes y) {

@@ -3,15 +3,15 @@
  * Included once per format by attn_avx2.c and attn_avx512.c. They define, once:
  *
  *     lanes, LANES           a register of floats, and how many: half a line's or a whole line's
- *     ROWS                   rows of one register each that fit, with two chains per row
+ *     ROWS                   rows that are computed at once at most, two chains each
  *     PAIRS                  pairs of elements that a loop takes at a time
  *
  * and per format:
  *
  *     NAME(f)                f with the format's name
  *     BYTES                  of an element
- *     LOAD(line, odd, x, y)  what the even and the odd chains take from a line; where a line holds one element per lane,
- *                            those of the odd chain lie `odd` bytes behind it
+ *     LOAD(line, odd, x, y)  what the even and the odd chains take from a line; where a line holds one element per
+ *                            lane, those of the odd chain lie `odd` bytes behind it
  *     SPREAD(f, x, y)        the factors f[0] and f[1] to multiply that with
  *     FOLD(x, y)             the sums even + odd, lane by lane
  *
@@ -20,42 +20,69 @@
 /* Bytes of 16 lanes of one pair of elements: a step of both chains in a tile of keys. */
 #define PAIR_BYTES (TILE * 2 * BYTES)
 
-/* s[r][t] of one tile for a fixed number of rows. */
-WORD void NAME(qk_rows)(const int rows, const uint8_t *k, size_t dim, const float *q, float *s, const uint8_t *next,
-                        size_t next_bytes) {
-    for (size_t lane = 0; lane < TILE; lane += LANES) {
-        lanes sum[ROWS], even[ROWS], odd[ROWS];
-        UNROLL for (int r = 0; r < rows; r++) sum[r] = lanes_zero();
-        for (size_t d = 0; d < dim; d += 32) {
-            const size_t from = d / 2 * PAIR_BYTES, n_pairs = dim - d < 32 ? 8 : 16;
-            const uint8_t *line = k + from + lane * 4;
-            const uint8_t *ahead = lane == 0 && from < next_bytes ? next + from : line;
-            const float *f = q + d * ATTN_ROWS;
-            UNROLL for (int r = 0; r < rows; r++) even[r] = odd[r] = lanes_zero();
-            for (size_t i = 0; i < n_pairs; i += PAIRS) {
-                UNROLL for (int j = 0; j < PAIRS; j++) {
-                    lanes x, y, fx, fy;
-                    LOAD(line, 64, x, y);
-                    UNROLL for (int b = 0; b < PAIR_BYTES; b += 64) prefetch_line(ahead + b);
-                    UNROLL for (int r = 0; r < rows; r++) {
-                        SPREAD(f + (j * ATTN_ROWS + r) * 2, fx, fy);
-                        even[r] = lanes_fma(x, fx, even[r]);
-                        odd[r] = lanes_fma(y, fy, odd[r]);
-                    }
-                    line += PAIR_BYTES;
-                    ahead += PAIR_BYTES;
-                }
-                f += PAIRS * ATTN_ROWS * 2;
-            }
-            UNROLL for (int r = 0; r < rows; r++) sum[r] = lanes_add(sum[r], FOLD(even[r], odd[r]));
+/* Scores of a fixed number of rows and columns, a column being LANES tokens, from token t of a pair of tiles on. */
+WORD void NAME(qk_block)(const int rows, const int columns, const uint8_t *const *k, size_t dim, const float *q,
+                         size_t t, float *s, const uint8_t *const *next, size_t next_bytes) {
+    lanes sum[ROWS][2], even[ROWS][2], odd[ROWS][2], x[2], y[2], fx, fy;
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int c = 0; c < columns; c++) sum[r][c] = lanes_zero();
+    }
+    for (size_t d = 0; d < dim; d += 32) {
+        const size_t from = d / 2 * PAIR_BYTES, n_pairs = dim - d < 32 ? 8 : 16;
+        const uint8_t *line[2], *ahead[2];
+        UNROLL for (int c = 0; c < columns; c++) {
+            const size_t token = t + (size_t)c * LANES, tile = token / TILE, lane = token % TILE;
+            line[c] = k[tile] + from + lane * 4;
+            ahead[c] = lane == 0 && from < next_bytes ? next[tile] + from : line[c];
         }
-        UNROLL for (int r = 0; r < rows; r++) lanes_store(s + r * TILE + lane, sum[r]);
+        const float *f = q + d * ATTN_ROWS;
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int c = 0; c < columns; c++) even[r][c] = odd[r][c] = lanes_zero();
+        }
+        for (size_t i = 0; i < n_pairs; i += PAIRS) {
+            UNROLL for (int j = 0; j < PAIRS; j++) {
+                UNROLL for (int c = 0; c < columns; c++) {
+                    LOAD(line[c], 64, x[c], y[c]);
+                    UNROLL for (int b = 0; b < PAIR_BYTES; b += 64) prefetch_line(ahead[c] + b);
+                    line[c] += PAIR_BYTES;
+                    ahead[c] += PAIR_BYTES;
+                }
+                UNROLL for (int r = 0; r < rows; r++) {
+                    SPREAD(f + (j * ATTN_ROWS + r) * 2, fx, fy);
+                    UNROLL for (int c = 0; c < columns; c++) {
+                        even[r][c] = lanes_fma(x[c], fx, even[r][c]);
+                        odd[r][c] = lanes_fma(y[c], fy, odd[r][c]);
+                    }
+                }
+            }
+            f += PAIRS * ATTN_ROWS * 2;
+        }
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int c = 0; c < columns; c++) sum[r][c] = lanes_add(sum[r][c], FOLD(even[r][c], odd[r][c]));
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int c = 0; c < columns; c++) {
+            const size_t token = t + (size_t)c * LANES;
+            lanes_store(s + token / TILE * (ATTN_ROWS * TILE) + (size_t)r * TILE + token % TILE, sum[r][c]);
+        }
+    }
+}
+
+/* Columns (registers side by side) at once: two chains of one or two rows would leave the multipliers waiting. */
+#define COLUMNS(rows) ((rows) <= 2 ? 2 : 1)
+
+WORD void NAME(qk_rows)(const int rows, const uint8_t *const *k, size_t dim, const float *q, float *s,
+                        const uint8_t *const *next, size_t next_bytes) {
+    const int columns = COLUMNS(rows);
+    for (size_t t = 0; t < 2 * TILE; t += (size_t)columns * LANES) {
+        NAME(qk_block)(rows, columns, k, dim, q, t, s, next, next_bytes);
     }
 }
 
 /* o[r][d ..] of one pair of tiles for a fixed number of rows and columns. */
-WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const *v, size_t dim, size_t d, const float *p,
-                         float *o, const uint8_t *const *next, size_t next_bytes) {
+WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const *v, size_t dim, size_t d,
+                         const float *p, float *o, const uint8_t *const *next, size_t next_bytes) {
     lanes even[ROWS][2], odd[ROWS][2];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int c = 0; c < columns; c++) even[r][c] = odd[r][c] = lanes_zero();
@@ -93,53 +120,51 @@ WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const
 
 WORD void NAME(pv_rows)(const int rows, const uint8_t *const *v, size_t dim, const float *p, float *o,
                         const uint8_t *const *next, size_t next_bytes) {
+    const size_t columns = COLUMNS(rows);
     size_t d = 0;
-    /* Few rows leave registers for a second column, and need its chains to keep the multipliers busy. */
-    for (; rows <= ROWS / 2 && d + 2 * LANES <= dim; d += 2 * LANES) {
-        NAME(pv_block)(rows, 2, v, dim, d, p, o, next, next_bytes);
+    for (; d + columns * LANES <= dim; d += columns * LANES) {
+        NAME(pv_block)(rows, (int)columns, v, dim, d, p, o, next, next_bytes);
     }
-    for (; d < dim; d += LANES) NAME(pv_block)(rows, 1, v, dim, d, p, o, next, next_bytes);
+    if (d < dim) NAME(pv_block)(rows, 1, v, dim, d, p, o, next, next_bytes);
 }
 
 /* One function per number of rows. */
-#define QK_FN(n)                                                                                              \
-    static void NAME(qk_##n)(const uint8_t *k, size_t dim, const float *q, float *s, const uint8_t *next, size_t bytes) { \
-        NAME(qk_rows)(n, k, dim, q, s, next, bytes);                                                               \
+#define ROWS_FN(f, n)                                                                                       \
+    static void NAME(f##_##n)(const uint8_t *const *tile, size_t dim, const float *factor, float *sum,      \
+                              const uint8_t *const *next, size_t next_bytes) {                              \
+        NAME(f##_rows)(n, tile, dim, factor, sum, next, next_bytes);                                        \
     }
-#define PV_FN(n)                                                                                              \
-    static void NAME(pv_##n)(const uint8_t *const *v, size_t dim, const float *p, float *o,                        \
-                             const uint8_t *const *next, size_t bytes) {                                           \
-        NAME(pv_rows)(n, v, dim, p, o, next, bytes);                                                               \
-    }
-QK_FN(1)
-QK_FN(2)
-QK_FN(3)
-QK_FN(4)
-PV_FN(1)
-PV_FN(2)
-PV_FN(3)
-PV_FN(4)
+ROWS_FN(qk, 1)
+ROWS_FN(qk, 2)
+ROWS_FN(qk, 3)
+ROWS_FN(qk, 4)
+ROWS_FN(pv, 1)
+ROWS_FN(pv, 2)
+ROWS_FN(pv, 3)
+ROWS_FN(pv, 4)
 #if ROWS == 8
-QK_FN(5)
-QK_FN(6)
-QK_FN(7)
-QK_FN(8)
-PV_FN(5)
-PV_FN(6)
-PV_FN(7)
-PV_FN(8)
+ROWS_FN(qk, 5)
+ROWS_FN(qk, 6)
+ROWS_FN(qk, 7)
+ROWS_FN(qk, 8)
+ROWS_FN(pv, 5)
+ROWS_FN(pv, 6)
+ROWS_FN(pv, 7)
+ROWS_FN(pv, 8)
 #endif
 
 static void NAME(qk)(const attn_qk_args *a) {
-    static void (*const qk_of[])(const uint8_t *, size_t, const float *, float *, const uint8_t *, size_t) = {
+    static const attn_rows_fn qk_of[] = {
         NULL,       NAME(qk_1), NAME(qk_2), NAME(qk_3), NAME(qk_4),
 #if ROWS == 8
         NAME(qk_5), NAME(qk_6), NAME(qk_7), NAME(qk_8)
 #endif
     };
     const int most = rows_per_block(a->n_rows, ROWS);
-    for (int tile = 0; tile < a->n_tiles; tile++) {
-        const uint8_t *k = a->k_tile[tile], *next = a->ahead.tile[tile];
+    for (int tile = 0; tile < 2 * a->n_pairs; tile += 2) {
+        const uint8_t *k[2] = {a->k_tile[tile], a->k_tile[tile + 1]};
+        const uint8_t *ahead[2] = {a->ahead.tile[tile], a->ahead.tile[tile + 1]};
+        const uint8_t *const *next = ahead;
         float *s = a->s + tile * (ATTN_ROWS * TILE);
         for (int r = 0, rows; r < a->n_rows; r += rows, next = k) {
             rows = a->n_rows - r < most ? a->n_rows - r : most;
@@ -149,18 +174,18 @@ static void NAME(qk)(const attn_qk_args *a) {
 }
 
 static void NAME(pv)(const attn_pv_args *a) {
-    static void (*const pv_of[])(const uint8_t *const *, size_t, const float *, float *, const uint8_t *const *, size_t) = {
+    static const attn_rows_fn pv_of[] = {
         NULL,       NAME(pv_1), NAME(pv_2), NAME(pv_3), NAME(pv_4),
 #if ROWS == 8
         NAME(pv_5), NAME(pv_6), NAME(pv_7), NAME(pv_8)
 #endif
     };
     const int most = rows_per_block(a->n_rows, ROWS);
-    for (int pair = 0; pair < a->n_pairs; pair++) {
-        const uint8_t *v[2] = {a->v_tile[2 * pair], a->v_tile[2 * pair + 1]};
-        const uint8_t *ahead[2] = {a->ahead.tile[2 * pair], a->ahead.tile[2 * pair + 1]};
+    for (int tile = 0; tile < 2 * a->n_pairs; tile += 2) {
+        const uint8_t *v[2] = {a->v_tile[tile], a->v_tile[tile + 1]};
+        const uint8_t *ahead[2] = {a->ahead.tile[tile], a->ahead.tile[tile + 1]};
         const uint8_t *const *next = ahead;
-        const float *p = a->p + pair * (2 * ATTN_ROWS * TILE);
+        const float *p = a->p + tile * (ATTN_ROWS * TILE);
         for (int r = 0, rows; r < a->n_rows; r += rows, next = v) {
             rows = a->n_rows - r < most ? a->n_rows - r : most;
             pv_of[rows](v, (size_t)a->dim, p + r * TILE, a->o + (size_t)r * (size_t)a->dim, next, a->ahead.bytes);
@@ -168,8 +193,8 @@ static void NAME(pv)(const attn_pv_args *a) {
     }
 }
 
-#undef QK_FN
-#undef PV_FN
+#undef ROWS_FN
+#undef COLUMNS
 #undef PAIR_BYTES
 #undef NAME
 #undef BYTES

@@ -1,4 +1,5 @@
-/* attn_scalar.c - attention of query rows over tiles, in plain loops: the definition (docs/numeric-contract.md, section 6).
+/* attn_scalar.c - attention of query rows over tiles, in plain loops: the definition (docs/numeric-contract.md,
+ * section 6).
  *
  * Owns the order of every operation. Every other path gives the same bits. */
 #include <math.h>
@@ -44,7 +45,7 @@ static void qk(int format, const attn_qk_args *a) {
     float key[ATTN_DIM_MAX], q[ATTN_DIM_MAX];
     for (int r = 0; r < a->n_rows; r++) {
         for (int d = 0; d < a->dim; d++) q[d] = a->q[(d / 2 * ATTN_ROWS + r) * 2 + d % 2];
-        for (int t = 0; t < a->n_tiles * TILE; t++) {
+        for (int t = 0; t < a->n_pairs * 2 * TILE; t++) {
             key_of(format, a->k_tile[t / TILE], (size_t)(t % TILE), (size_t)a->dim, key);
             float sum = 0;
             for (int d = 0; d < a->dim; d += 32) sum = sum + dot(key + d, q + d, a->dim - d < 32 ? a->dim - d : 32);

@@ -1,9 +1,14 @@
-/* attn_soft.h - softmax of a step, merging of segments and the last division, in the 16-lane words of one instruction set.
+/* attn_soft.h - softmax of a step, merging of segments and the last division, in the 16-lane words of one instruction
+ * set.
  *
  * Included once by attn_avx2.c and attn_avx512.c, after their words. */
 #include <math.h>
 
 #include "scalar.h"
+
+/* Scores or values of a pair of tiles for some number of rows, see attn_body.h; `next`: tiles to prefetch. */
+typedef void (*attn_rows_fn)(const uint8_t *const *tile, size_t dim, const float *factor, float *sum,
+                             const uint8_t *const *next, size_t next_bytes);
 
 /* Rows to take at a time so that blocks of at most `most` rows are about equal: 9 rows are 5 and 4, not 8 and 1. */
 static int rows_per_block(int n_rows, int most) {

@@ -31,24 +31,24 @@ enum {
 
 /* ------------------------------------------------------------------------------------------ attention */
 
-/* Tiles that will be read soon. While a kernel works on its tile i it prefetches the first `bytes` bytes of tile[i], a line
- * at a time; never NULL (a tile that is in the cache already costs next to nothing). */
+/* Tiles that will be read soon. While a kernel works on its tile i it prefetches the first `bytes` bytes of tile[i], a
+ * line at a time; never NULL (a tile that is in the cache already costs next to nothing). */
 typedef struct attn_ahead {
     const void *const *tile;
     size_t bytes;
 } attn_ahead;
 
-/* Scores of n_tiles tiles: s[tile][r][t] = q[r] . k[t] for n_rows (1 .. ATTN_ROWS) rows. */
+/* Scores of pairs of tiles (32 tokens each): s[tile][r][t] = q[r] . k[t] for n_rows (1 .. ATTN_ROWS) rows. */
 typedef struct attn_qk_args {
-    const void *const *k_tile; /* [n_tiles] */
-    int n_tiles, dim, n_rows;
+    const void *const *k_tile; /* [2 * n_pairs] */
+    int n_pairs, dim, n_rows;
     const float *q;            /* [dim/2][ATTN_ROWS][2]: pairs of elements, as they are used */
-    float *s;                  /* [n_tiles][ATTN_ROWS][16] */
-    attn_ahead ahead;          /* [n_tiles] */
+    float *s;                  /* [2 * n_pairs][ATTN_ROWS][16] */
+    attn_ahead ahead;          /* [2 * n_pairs] */
 } attn_qk_args;
 typedef void (*attn_qk_fn)(const attn_qk_args *a);
 
-/* o[r] += p[r] . v, pair of tiles (32 tokens) by pair. */
+/* o[r] += p[r] . v, pair by pair. */
 typedef struct attn_pv_args {
     const void *const *v_tile; /* [2 * n_pairs] */
     int n_pairs, dim, n_rows;
@@ -59,8 +59,8 @@ typedef struct attn_pv_args {
 typedef void (*attn_pv_fn)(const attn_pv_args *a);
 
 /* One row of one step: scores to weights in place, lazy maximum, sum.
- * s: the row inside the first tile's scores; tile j's are at s + j * ATTN_ROWS * 16. n_visible: 1 .. ATTN_STEP tokens of
- * the step that the row sees; weights of the rest of n_pairs * 32 tokens become 0. narrow: round weights to bf16
+ * s: the row inside the first tile's scores; tile j's are at s + j * ATTN_ROWS * 16. n_visible: 1 .. ATTN_STEP tokens
+ * of the step that the row sees; weights of the rest of n_pairs * 32 tokens become 0. narrow: round weights to bf16
  * values after they were summed. m, l[16], o[dim]: the row's running state. */
 typedef struct attn_row {
     float *s;

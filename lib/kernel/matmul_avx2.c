@@ -4,24 +4,15 @@
 #include "words_int_avx2.h"
 
 enum {
-    INT8_ROWS = 4,     /* rows of activations that the registers have room for beside one word of weights */
-    INT8_TWO_ROWS = 2, /* up to so many go with two words */
+    INT8_ROWS = 4,
+    INT8_TWO_ROWS = 2,
     F32_ROWS = 6,
-    DIRECT_ROWS = 2,
-    AHEAD_ROWS = 4,      /* up to so many, memory is the limit: prefetch */
+    AHEAD_ROWS = 4,
     AHEAD_BYTES = 4096,
+    WIDE_K = 128,
 };
 
 #include "matmul_body.h"
-
-F32_TILE(0, 1) F32_TILE(1, 1)
-F32_TILE(0, 2) F32_TILE(1, 2)
-F32_TILE(0, 3) F32_TILE(1, 3)
-F32_TILE(0, 4) F32_TILE(1, 4)
-F32_TILE(0, 5) F32_TILE(1, 5)
-F32_TILE(0, 6) F32_TILE(1, 6)
-static const f32_tile_fn f32_one[F32_ROWS] = {f32_0_1, f32_0_2, f32_0_3, f32_0_4, f32_0_5, f32_0_6};
-static const f32_tile_fn f32_two[F32_ROWS] = {f32_1_1, f32_1_2, f32_1_3, f32_1_4, f32_1_5, f32_1_6};
 
 #define FORMAT_INT8(NAME, FORMAT) \
     INT8_TILE(NAME, FORMAT, 0, 1) INT8_TILE(NAME, FORMAT, 0, 2) INT8_TILE(NAME, FORMAT, 0, 3) INT8_TILE(NAME, FORMAT, 0, 4) \
@@ -32,11 +23,10 @@ static const f32_tile_fn f32_two[F32_ROWS] = {f32_1_1, f32_1_2, f32_1_3, f32_1_4
         int8_panels(one, two, w, act, n_rows, y, y_stride); \
     }
 #define FORMAT_F32(NAME, FORMAT) \
-    DIRECT(NAME, FORMAT, 1) DIRECT(NAME, FORMAT, 2) \
+    F32_TILE(NAME, FORMAT, 1) F32_TILE(NAME, FORMAT, 2) F32_TILE(NAME, FORMAT, 3) F32_TILE(NAME, FORMAT, 4) F32_TILE(NAME, FORMAT, 5) F32_TILE(NAME, FORMAT, 6) \
+    static const f32_tile_fn tile_##NAME[] = {f32_##NAME##_1, f32_##NAME##_2, f32_##NAME##_3, f32_##NAME##_4, f32_##NAME##_5, f32_##NAME##_6}; \
     static void mm_##NAME(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride) { \
-        if (n_rows == 1) direct_##NAME##_1(w, x, x_stride, y, y_stride); else \
-        if (n_rows == 2) direct_##NAME##_2(w, x, x_stride, y, y_stride); else \
-        f32_panels(FORMAT, f32_one, f32_two, w, x, x_stride, n_rows, y, y_stride); \
+        f32_panels(FORMAT, tile_##NAME, tile_f32, w, x, x_stride, n_rows, y, y_stride); \
     }
 
 FORMAT_INT8(q4_0, WEIGHT_Q4_0)

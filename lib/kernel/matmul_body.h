@@ -90,6 +90,10 @@ INLINE void int8_tile(int format, int two, int n_rows, word_at wa, word_at wb, i
     }
             EACH8(ADD)
         }
+        if (n_rows <= AHEAD_ROWS && i % 2 == 0) {
+            prefetch_line(sa + AHEAD_BYTES);
+            if (has_min(format)) prefetch_line(sa + LINE + AHEAD_BYTES);
+        }
         mf wd = mf_load_f16(sa), vd = mf_load_f16(sb), wm = wd, vm = vd;
         if (has_min(format)) wm = mf_load_f16(sa + LINE), vm = mf_load_f16(sb + LINE);
 #define SCALE(r)                                                                                      \
@@ -123,7 +127,7 @@ INLINE void int8_panels(const int8_tile_fn *one, const int8_tile_fn *two, const 
                         int n_rows, float *y, size_t y_stride) {
     int n_blocks = w->n_k / BLOCK, n_words = w->n_panels * WORDS;
     for (int i = 0, step; i < n_words; i += step) {
-        step = n_words - i >= 2 && n_rows <= INT8_TWO_ROWS ? 2 : 1;
+        step = INT8_TWO_ROWS && n_rows <= INT8_TWO_ROWS ? 2 : 1; /* words of a panel are an even number there */
         word_at wa = word_of(w, i), wb = word_of(w, i + step - 1);
         for (int r = 0, n; r < n_rows; r += n) {
             n = n_rows - r < INT8_ROWS ? n_rows - r : INT8_ROWS;
@@ -149,176 +153,126 @@ INLINE scales scales_load(int format, word_at w, int b) {
     return s;
 }
 
-/* Column 4 * j + i (j 0 .. 7, i 0 .. 3) of the block whose codes are given, widened. */
-INLINE mf widen(int format, const uint8_t *codes, int j, int i, scales s) {
-    if (format == WEIGHT_F32) return mf_load(codes + (4 * j + i) * LINE);
+/* Column 16 * half + 4 * j + i of the block whose codes are given, widened; i 0 .. 3 and half are constants, j is 0 .. 3,
+ * for floats up to 7. */
+INLINE mf widen(int format, const uint8_t *codes, int half, int j, int i, scales s) {
+    if (format == WEIGHT_F32) return mf_load(codes + (16 * half + 4 * j + i) * LINE);
     if (format == WEIGHT_F16 || format == WEIGHT_BF16) {
-        mi x = mi_load(codes + (2 * j + i / 2) * LINE);
+        mi x = mi_load(codes + (8 * half + 2 * j + i / 2) * LINE);
         if (format == WEIGHT_F16) return i % 2 ? mf_f16_second(x) : mf_f16_first(x);
         return i % 2 ? mf_bf16_second(x) : mf_bf16_first(x);
     }
-    if (format == WEIGHT_Q8_0) return mf_mul(s.d, mf_byte(mi_load(codes + j * LINE), i));
-    mf q = mf_nibble(mi_load(codes + j % 4 * LINE), 8 * i + j / 4 * 4, code_bias(format));
+    if (format == WEIGHT_Q8_0) return mf_mul(s.d, mf_byte(mi_load(codes + (4 * half + j) * LINE), i));
+    mf q = mf_nibble(mi_load(codes + j * LINE), 8 * i + 4 * half, code_bias(format));
     return has_min(format) ? mf_fma(s.d, q, s.m) : mf_mul(s.d, q);
 }
 
-/* Four words (0 .. 3) by up to four rows of activations: their sixteen chains hide the latency of a fused
- * multiplication. */
-#define GRID(X, p) X(p, 0) X(p, 1) X(p, 2) X(p, 3)
-#define GRID4(X) GRID(X, 0) GRID(X, 1) GRID(X, 2) GRID(X, 3)
-
-/* Few rows: weights go from memory to the sums and are not kept. */
-INLINE void direct_tile(int format, int n_rows, const word_at w[4], int n_k, const float *x, size_t xs, float *const y[4],
-                        size_t y_stride) {
-#define START(p, r) mf a##p##r = mf_zero();
-    GRID4(START)
-#define FMA(p, r) \
-    if (r < n_rows) a##p##r = mf_fma(weight, x##r, a##p##r);
-#define WORD_COLUMN(p, j, i)                          \
-    {                                                 \
-        mf weight = widen(format, c##p, j, i, s##p);  \
-        GRID(FMA, p)                                  \
+/* One panel by n_rows rows of activations, n_k columns; sums go on from those in y where go_on says so.
+ * One panel and no prefetching: two streams at once, or hints beside the processor's own, were measured slower. */
+INLINE void f32_tile(int format, int n_rows, const uint8_t *panel, int n_k, const float *x, size_t xs, int go_on, float *y,
+                     size_t ys) {
+    const int two = WORDS == 2;
+    const word_at wa = {panel, 0}, wb = {panel, two};
+#define START(r)                                              \
+    mf a##r = mf_zero(), b##r = mf_zero();                    \
+    if (r < n_rows && go_on) {                                \
+        a##r = mf_load(y + r * ys);                           \
+        if (two) b##r = mf_load(y + r * ys + LANES);          \
     }
-#define COLUMN(j, i)                                                                                                \
-    {                                                                                                               \
-        const float *at = x + 4 * (j) + (i);                                                                        \
-        mf x0 = mf_set1(at[0]), x1 = n_rows > 1 ? mf_set1(at[xs]) : x0;                                             \
-        mf x2 = n_rows > 2 ? mf_set1(at[2 * xs]) : x0, x3 = n_rows > 3 ? mf_set1(at[3 * xs]) : x0;                  \
-        WORD_COLUMN(0, j, i) WORD_COLUMN(1, j, i) WORD_COLUMN(2, j, i) WORD_COLUMN(3, j, i)                         \
+    EACH8(START)
+#define FMA(r)                                \
+    if (r < n_rows) {                         \
+        mf xr = mf_set1(at[r * xs]);          \
+        a##r = mf_fma(w, xr, a##r);           \
+        if (two) b##r = mf_fma(v, xr, b##r);  \
+    }
+#define COLUMN(half, j, i)                                                                                \
+    {                                                                                                     \
+        const float *at = x + 16 * (half) + 4 * (j) + (i);                                                \
+        mf w = widen(format, ca, half, j, i, sa), v = two ? widen(format, cb, half, j, i, sb) : w;        \
+        EACH8(FMA)                                                                                        \
+    }
+#define COLUMNS(half, n)               \
+    for (int j = 0; j < (n); j++) {    \
+        COLUMN(half, j, 0)             \
+        COLUMN(half, j, 1)             \
+        COLUMN(half, j, 2)             \
+        COLUMN(half, j, 3)             \
     }
     for (int k = 0; k < n_k; k += BLOCK, x += BLOCK) {
-        int b = k / BLOCK, n = n_k - k < BLOCK ? n_k - k : BLOCK, n4 = is_float(format) ? n / 4 : 8;
-        const uint8_t *c0 = codes_of(format, w[0], b), *c1 = codes_of(format, w[1], b);
-        const uint8_t *c2 = codes_of(format, w[2], b), *c3 = codes_of(format, w[3], b);
-        scales s0 = scales_load(format, w[0], b), s1 = scales_load(format, w[1], b);
-        scales s2 = scales_load(format, w[2], b), s3 = scales_load(format, w[3], b);
-#pragma GCC unroll 8
-        for (int j = 0; j < n4; j++) {
-            COLUMN(j, 0) COLUMN(j, 1) COLUMN(j, 2) COLUMN(j, 3)
-        }
-        if (is_float(format) && n % 4 > 0) COLUMN(n4, 0)
-        if (is_float(format) && n % 4 > 1) COLUMN(n4, 1)
-        if (is_float(format) && n % 4 > 2) COLUMN(n4, 2)
-    }
-#define STORE(p, r) \
-    if (r < n_rows) mf_store(y[p] + r * y_stride, a##p##r);
-    GRID4(STORE)
-#undef START
-#undef FMA
-#undef WORD_COLUMN
-#undef COLUMN
-#undef STORE
-}
-
-INLINE void direct_panels(int format, int n_rows, const mm_panels *w, const float *x, size_t x_stride, float *y,
-                          size_t y_stride) {
-    int n_words = w->n_panels * WORDS;
-    for (int i = 0; i < n_words; i += 4) {
-        word_at at[4];
-        float *out[4];
-        for (int p = 0; p < 4; p++) { /* where there are less than four, the last is computed more than once */
-            int word = i + p < n_words ? i + p : n_words - 1;
-            at[p] = word_of(w, word);
-            out[p] = y + word * LANES;
-        }
-        direct_tile(format, n_rows, at, w->n_k, x, x_stride, out, y_stride);
-    }
-}
-
-/* Many rows: F32_K columns of a few panels are widened once, into the first-level cache, and meet all rows there. Sums
- * wait in y in between: a float that was stored is the float that was summed. */
-enum {
-    F32_K = 64,
-    F32_PAIRS = 2 * WORDS,    /* pairs of words that are widened together: four panels, 16 KiB */
-    F32_X = F32_K + LINE / 4, /* floats between copied rows of activations: they must not meet in one set of the cache */
-};
-
-#define EACH12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-
-/* A pair of widened words, w [n][2][LANES] (two = 0: only the first is there), by n_rows rows x [n_rows][F32_X]. */
-INLINE void f32_tile(int two, int n_rows, const float *w, const float *x, int n, int first, float *y, size_t y_stride) {
-#define START(r)                                                   \
-    mf a##r = mf_zero(), b##r = mf_zero();                         \
-    if (r < n_rows && !first) {                                    \
-        a##r = mf_load(y + r * y_stride);                          \
-        if (two) b##r = mf_load(y + r * y_stride + LANES);         \
-    }
-    EACH12(START)
-    for (int k = 0; k < n; k++, w += 2 * LANES, x++) {
-        mf wa = mf_load(w), wb = two ? mf_load(w + LANES) : wa;
-#define FMA(r)                                       \
-    if (r < n_rows) {                                \
-        mf xr = mf_set1(x[r * F32_X]);               \
-        a##r = mf_fma(wa, xr, a##r);                 \
-        if (two) b##r = mf_fma(wb, xr, b##r);        \
-    }
-        EACH12(FMA)
-    }
-#define STORE(r)                                            \
-    if (r < n_rows) {                                       \
-        mf_store(y + r * y_stride, a##r);                   \
-        if (two) mf_store(y + r * y_stride + LANES, b##r);  \
-    }
-    EACH12(STORE)
-#undef START
-#undef FMA
-#undef STORE
-}
-
-typedef void (*f32_tile_fn)(const float *w, const float *x, int n, int first, float *y, size_t y_stride);
-
-/* Columns k .. k + n - 1 of a pair of words; up to three more at the end of a row that is not a multiple of four long. */
-INLINE void widen_pair(int format, word_at wa, word_at wb, int k, int n, float *out) {
-    for (int b = k / BLOCK; b * BLOCK < k + n; b++) {
+        int b = k / BLOCK, n = n_k - k;
         const uint8_t *ca = codes_of(format, wa, b), *cb = codes_of(format, wb, b);
         scales sa = scales_load(format, wa, b), sb = scales_load(format, wb, b);
-        int n4 = is_float(format) && k + n - b * BLOCK < BLOCK ? (k + n - b * BLOCK + 3) / 4 : 8;
-#pragma GCC unroll 8
-        for (int j = 0; j < n4; j++) {
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++, out += 2 * LANES) {
-                mf_store(out, widen(format, ca, j, i, sa));
-                mf_store(out + LANES, widen(format, cb, j, i, sb));
-            }
+        if (n >= BLOCK) {
+            COLUMNS(0, 4)
+            COLUMNS(1, 4)
+        } else if (is_float(format)) {
+            COLUMNS(0, n / 4)
+            if (n % 4 > 0) COLUMN(0, n / 4, 0)
+            if (n % 4 > 1) COLUMN(0, n / 4, 1)
+            if (n % 4 > 2) COLUMN(0, n / 4, 2)
         }
     }
+#define STORE(r)                                      \
+    if (r < n_rows) {                                 \
+        mf_store(y + r * ys, a##r);                   \
+        if (two) mf_store(y + r * ys + LANES, b##r);  \
+    }
+    EACH8(STORE)
+#undef START
+#undef FMA
+#undef COLUMN
+#undef COLUMNS
+#undef STORE
 }
 
-INLINE void copy_rows(const float *x, size_t x_stride, int n_rows, int n, float *out) {
-    for (int r = 0; r < n_rows; r++, x += x_stride, out += F32_X) {
-        int k = 0;
-        for (; k + LANES <= n; k += LANES) mf_store(out + k, mf_load(x + k));
-        for (; k < n; k++) out[k] = x[k];
+typedef void (*f32_tile_fn)(const uint8_t *panel, int n_k, const float *x, size_t xs, int go_on, float *y, size_t ys);
+
+/* All rows by one panel, as many at a time as there are registers for; groups of one size, as 13 rows take longer in 8 and
+ * 5 than in 7 and 6. */
+static void f32_panel(const f32_tile_fn *tile, const uint8_t *panel, int n_k, const float *x, size_t xs, int n_rows,
+                      int go_on, float *y, size_t ys) {
+    for (int r = 0, n; r < n_rows; r += n) {
+        int n_groups = (n_rows - r + F32_ROWS - 1) / F32_ROWS;
+        n = (n_rows - r + n_groups - 1) / n_groups;
+        tile[n - 1](panel, n_k, x + (size_t)r * xs, xs, go_on, y + (size_t)r * ys, ys);
     }
 }
 
-/* All rows by the columns k .. k + n - 1 of n_words words, which lie widened in `wide`. */
-static void f32_rows(const f32_tile_fn one[F32_ROWS], const f32_tile_fn two[F32_ROWS], const float *wide, int n_words,
-                     int k, int n, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride) {
-    _Alignas(64) float copy[F32_ROWS * F32_X];
-    for (int r = 0, n_now; r < n_rows; r += n_now) {
-        int n_left = n_rows - r, n_groups = (n_left + F32_ROWS - 1) / F32_ROWS;
-        n_now = (n_left + n_groups - 1) / n_groups; /* 13 are 7 and 6: twelve and one take longer */
-        copy_rows(x + (size_t)r * x_stride + k, x_stride, n_now, n, copy);
-        for (int i = 0; i < n_words; i += 2)
-            (i + 1 < n_words ? two : one)[n_now - 1](wide + i * F32_K * LANES, copy, n, k == 0,
-                                                     y + (size_t)r * y_stride + i * LANES, y_stride);
+/* Blocks of a panel to a panel of float32, columns past the end of the matrix included. */
+INLINE void widen_panel(int format, const uint8_t *panel, int block, int n_blocks, float *out) {
+    const word_at wa = {panel, 0}, wb = {panel, WORDS - 1};
+    for (int b = block; b < block + n_blocks; b++, out += BLOCK * TILE) {
+        const uint8_t *ca = codes_of(format, wa, b), *cb = codes_of(format, wb, b);
+        scales sa = scales_load(format, wa, b), sb = scales_load(format, wb, b);
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; half++)
+            for (int j = 0; j < 4; j++)
+#pragma GCC unroll 4
+                for (int i = 0; i < 4; i++) {
+                    float *to = out + (16 * half + 4 * j + i) * TILE;
+                    mf_store(to, widen(format, ca, half, j, i, sa));
+                    if (WORDS == 2) mf_store(to + LANES, widen(format, cb, half, j, i, sb));
+                }
     }
 }
 
-INLINE void f32_panels(int format, const f32_tile_fn *one, const f32_tile_fn *two, const mm_panels *w, const float *x,
-                       size_t x_stride, int n_rows, float *y, size_t y_stride) {
-    _Alignas(64) float wide[F32_PAIRS * F32_K * 2 * LANES];
-    int n_all = w->n_panels * WORDS;
-    for (int at = 0; at < n_all; at += 2 * F32_PAIRS) {
-        int n_words = n_all - at < 2 * F32_PAIRS ? n_all - at : 2 * F32_PAIRS;
-        for (int k = 0; k < w->n_k; k += F32_K) {
-            int n = w->n_k - k < F32_K ? w->n_k - k : F32_K;
-            for (int i = 0; i < n_words; i += 2) {
-                int last = i + 1 < n_words ? i + 1 : i;
-                widen_pair(format, word_of(w, at + i), word_of(w, at + last), k, n, wide + i * F32_K * LANES);
-            }
-            f32_rows(one, two, wide, n_words, k, n, x, x_stride, n_rows, y + at * LANES, y_stride);
+/* Where there are more rows than one tile takes, WIDE_K columns are widened once for all, into the first-level cache, as a
+ * panel of float32 (WIDE_K 0: each tile widens for itself). Sums wait in y in between: a float that was stored is the
+ * float that was summed. */
+INLINE void f32_panels(int format, const f32_tile_fn *tile, const f32_tile_fn *tile_f32, const mm_panels *w,
+                       const float *x, size_t xs, int n_rows, float *y, size_t ys) {
+    _Alignas(LINE) float wide[WIDE_K ? WIDE_K * TILE : 1];
+    for (int p = 0; p < w->n_panels; p++, y += TILE) {
+        const uint8_t *panel = w->data + (size_t)p * w->panel_bytes;
+        if (!WIDE_K || n_rows <= F32_ROWS || format == WEIGHT_F32) {
+            f32_panel(tile, panel, w->n_k, x, xs, n_rows, 0, y, ys);
+            continue;
+        }
+        for (int k = 0; WIDE_K && k < w->n_k; k += WIDE_K) {
+            int n = w->n_k - k < WIDE_K ? w->n_k - k : WIDE_K;
+            widen_panel(format, panel, k / BLOCK, (n + BLOCK - 1) / BLOCK, wide);
+            f32_panel(tile_f32, (const uint8_t *)wide, n, x + k, xs, n_rows, k > 0, y, ys);
         }
     }
 }
@@ -330,13 +284,8 @@ INLINE void f32_panels(int format, const f32_tile_fn *one, const f32_tile_fn *tw
         word_at wa, word_at wb, int n_blocks, const act_rows *act, float *y, size_t y_stride) {                    \
         int8_tile(FORMAT, TWO, ROWS, wa, wb, n_blocks, act, y, y_stride);                                          \
     }
-#define F32_TILE(TWO, ROWS)                                                                                        \
-    static __attribute__((noinline)) void f32_##TWO##_##ROWS(const float *w, const float *x, int n, int first,     \
-                                                             float *y, size_t y_stride) {                          \
-        f32_tile(TWO, ROWS, w, x, n, first, y, y_stride);                                                          \
-    }
-#define DIRECT(NAME, FORMAT, ROWS)                                                                                 \
-    static __attribute__((noinline)) void direct_##NAME##_##ROWS(const mm_panels *w, const float *x,               \
-                                                                 size_t x_stride, float *y, size_t y_stride) {     \
-        direct_panels(FORMAT, ROWS, w, x, x_stride, y, y_stride);                                                  \
+#define F32_TILE(NAME, FORMAT, ROWS)                                                                               \
+    static __attribute__((noinline)) void f32_##NAME##_##ROWS(const uint8_t *panel, int n_k, const float *x,       \
+                                                              size_t xs, int go_on, float *y, size_t ys) {         \
+        f32_tile(FORMAT, ROWS, panel, n_k, x, xs, go_on, y, ys);                                                   \
     }

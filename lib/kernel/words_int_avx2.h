@@ -34,12 +34,17 @@ WORD mi mi_set4(const void *p) {
 }
 
 /* Pairs of 16-bit floats: the first and the second of each row. */
-WORD mf f16_low(mi x) { /* from dwords whose upper half is zero */
-    x = _mm256_packus_epi32(x, x);
-    return _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(x, 0x08)));
+WORD mf f16_half(mi x, int half) { /* rows 4 * half .. 4 * half + 3, pair by pair */
+    return _mm256_cvtph_ps(half ? _mm256_extracti128_si256(x, 1) : _mm256_castsi256_si128(x));
 }
-WORD mf mf_f16_first(mi x) { return f16_low(_mm256_and_si256(x, _mm256_set1_epi32(0xffff))); }
-WORD mf mf_f16_second(mi x) { return f16_low(_mm256_srli_epi32(x, 16)); }
+WORD mf mf_f16_first(mi x) {
+    __m256 y = _mm256_shuffle_ps(f16_half(x, 0), f16_half(x, 1), 0x88); /* rows 0 1 4 5 2 3 6 7 */
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(y), 0xd8));
+}
+WORD mf mf_f16_second(mi x) {
+    __m256 y = _mm256_shuffle_ps(f16_half(x, 0), f16_half(x, 1), 0xdd);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(y), 0xd8));
+}
 WORD mf mf_bf16_first(mi x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)); }
 WORD mf mf_bf16_second(mi x) { return _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000u))); }
 
@@ -62,19 +67,24 @@ WORD code code8(mi x) { return (code){_mm256_abs_epi8(x), x}; }
 WORD code code4_low(mi x) { return (code){_mm256_and_si256(x, _mm256_set1_epi8(15)), x}; }
 WORD code code4_high(mi x) { return code4_low(_mm256_srli_epi16(x, 4)); }
 
+/* The empty instruction keeps sums in the order they are written in: regrouped, they do not fit the registers. */
+WORD mi dot_step(mi d) {
+    __asm__("" : "+x"(d));
+    return d;
+}
 WORD mi dot8_start(int sum) {
     (void)sum;
     return _mm256_setzero_si256();
 }
 WORD mi dot8_add(mi d, code w, mi x) {
     mi pairs = _mm256_maddubs_epi16(w.u, _mm256_sign_epi8(x, w.sign));
-    return _mm256_add_epi32(d, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return dot_step(_mm256_add_epi32(d, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
 }
 WORD mi dot4_start(int bias, int sum) {
     (void)bias, (void)sum;
     return _mm256_setzero_si256();
 }
-WORD mi dot4_add(mi d, code w, mi x) { return _mm256_add_epi16(d, _mm256_maddubs_epi16(w.u, x)); }
+WORD mi dot4_add(mi d, code w, mi x) { return dot_step(_mm256_add_epi16(d, _mm256_maddubs_epi16(w.u, x))); }
 WORD mi dot4_end(mi d, int bias, int sum) {
     d = _mm256_madd_epi16(d, _mm256_set1_epi16(1));
     return bias ? _mm256_sub_epi32(d, _mm256_set1_epi32(bias * sum)) : d;

@@ -1,0 +1,204 @@
+/* bench_decode.c - kvtile bench decode and bench prefill: whole forward passes of the model. */
+#include "bench.h"
+
+#include <stdlib.h>
+
+#include "base/sys.h"
+
+typedef struct forward_options {
+    common_options common;
+    const char *list; /* depths, or prompt lengths */
+    int steps;
+} forward_options;
+
+static int options_read(forward_options *o, bool decode, int argc, char **argv) {
+    common_options *c = &o->common;
+    const option rows[] = {
+        OPTION_MODEL(*c),
+        decode ? (option){ "--depths", "TOKENS,...", OPTION_LIST, &o->list,
+                           "tokens already in the cache (default: 0,1024,8192,32768)", 0, 1 << 20 }
+               : (option){ "--tokens", "TOKENS,...", OPTION_LIST, &o->list, "lengths of the prompt (default: 512,4096)", 1,
+                           1 << 20 },
+        { "--steps", "N", OPTION_INT, &o->steps, decode ? "steps, of which the median is told (default: 15)"
+                                                        : "repetitions, of which the median is told (default: 3)", 1,
+          BENCH_REPEATS },
+        OPTION_KV(*c),
+        OPTION_K(*c),
+        OPTION_V(*c),
+        OPTION_BLOCK(*c),
+        OPTION_MATH(*c),
+        OPTION_CHUNK(*c),
+        OPTION_THREADS(*c),
+        OPTION_JSON(*c),
+    };
+    const option_set set = {
+        .command = decode ? "bench decode" : "bench prefill",
+        .usage = "[-m MODEL] [OPTIONS]",
+        .about = decode ? "Time of one more token behind a given number of them (synthetic keys and values)."
+                        : "Tokens per second of a prompt, computed in chunks.",
+        .options = rows,
+        .n_options = sizeof rows / sizeof rows[0],
+    };
+    return options_parse(&set, argc, argv);
+}
+
+/* A model, a cache of its layers and what a step needs. */
+typedef struct forward {
+    loaded loaded;
+    bench_cache cache;
+    model_state *state;
+    int32_t *tokens; /* [chunk] */
+    float *logits;   /* [n_vocab] */
+    double bandwidth;
+    int list[BENCH_LIST], n_list;
+} forward;
+
+static int forward_open(forward *f, const forward_options *o, int slack) {
+    int most = 0, chunk = o->common.chunk;
+    f->n_list = option_list(o->list, f->list, BENCH_LIST);
+    for (int i = 0; i < f->n_list; i++)
+        if (f->list[i] > most) most = f->list[i];
+    int status = loaded_open(&f->loaded, &o->common);
+    if (status != CLI_DONE) return status;
+    const model_config *c = model_config_of(f->loaded.model);
+    f->bandwidth = bench_bandwidth(f->loaded.team);
+    status = bench_cache_open(&f->cache, c, f->loaded.team, &o->common, most + slack, chunk);
+    if (status != CLI_DONE) return status;
+    f->tokens = malloc((size_t)chunk * sizeof *f->tokens);
+    f->logits = malloc((size_t)c->n_vocab * sizeof *f->logits);
+    bool taken = f->tokens && f->logits;
+    if (!taken || model_state_new(&f->state, f->loaded.model, chunk, (kvt_math)o->common.math, f->loaded.team) != KVT_OK)
+        return cli_fail("no memory for steps of %d tokens", chunk);
+    for (int i = 0; i < chunk; i++) f->tokens[i] = (int32_t)((i * 7919 + 17) % c->n_vocab);
+    return CLI_DONE;
+}
+
+static void forward_close(forward *f) {
+    model_state_free(f->state);
+    bench_cache_close(&f->cache);
+    loaded_close(&f->loaded);
+    free(f->tokens);
+    free(f->logits);
+}
+
+/* n_rows new tokens with logits of the last one; milliseconds, below 0: it failed. */
+static double step_ms(forward *f, int n_rows) {
+    int last = n_rows - 1;
+    model_step step = { .batch = { 1, &f->cache.seq, &n_rows }, .tokens = f->tokens, .wanted = &last, .n_wanted = 1 };
+    step.logits = f->logits;
+    uint64_t start = sys_now_ns();
+    kvt_status status = kvt_reserve(f->cache.cache, &step.batch);
+    if (status == KVT_OK) status = model_forward(f->state, f->cache.cache, &step);
+    if (status == KVT_OK) status = kvt_commit(f->cache.cache, &step.batch, f->tokens);
+    if (status == KVT_OK) return bench_ms_since(start);
+    kvt_abort(f->cache.cache, &step.batch);
+    cli_fail("a step failed: %s", kvt_status_text(status));
+    return -1;
+}
+
+/* --------------------------------------------------------------------------------------------------- decode */
+
+typedef struct decode_row {
+    int depth;
+    double ms, attend_ms, attend_bytes, attend_gb_per_s, share;
+} decode_row;
+
+static int decode_measure(forward *f, int depth, int steps, decode_row *out) {
+    double ms[BENCH_REPEATS], attend[BENCH_REPEATS];
+    int status = bench_cache_fill(&f->cache, depth);
+    /* The first step warms up; each is dropped again, so that all are at the same depth. */
+    for (int i = -1; i < steps && status == CLI_DONE; i++) {
+        double whole = step_ms(f, 1);
+        if (whole >= 0) status = bench_cache_fill(&f->cache, depth);
+        double alone = whole >= 0 && status == CLI_DONE ? bench_attend_ms(&f->cache, 1) : -1;
+        if (alone < 0) return CLI_FAILED;
+        if (i < 0) continue;
+        ms[i] = whole;
+        attend[i] = alone;
+    }
+    if (status != CLI_DONE) return status;
+    *out = (decode_row){ .depth = depth, .ms = bench_median(ms, steps), .attend_ms = bench_median(attend, steps) };
+    out->attend_bytes = (double)f->cache.bytes_per_token * (depth + 1);
+    out->attend_gb_per_s = out->attend_bytes / out->attend_ms / 1e6;
+    out->share = f->bandwidth > 0 ? out->attend_gb_per_s * 1e9 / f->bandwidth : 0;
+    return CLI_DONE;
+}
+
+static void decode_tell(const decode_row *r, bool json, json_t *rows) {
+    if (json)
+        json_array_append_new(rows, json_pack("{s:i, s:f, s:f, s:I, s:f, s:f}", "depth", r->depth, "ms_per_token", r->ms,
+                                              "tokens_per_s", 1e3 / r->ms, "attend_bytes", (json_int_t)r->attend_bytes,
+                                              "attend_gb_per_s", r->attend_gb_per_s, "bandwidth_share", r->share));
+    else
+        printf("%8d %10.2f %10.1f %11.2f %12s %8.2f %8.1f %%\n", r->depth, r->ms, 1e3 / r->ms, r->attend_ms,
+               show_bytes(r->attend_bytes).text, r->attend_gb_per_s, 100 * r->share);
+}
+
+int bench_decode(int argc, char **argv) {
+    forward_options o = { .common = common_options_default(), .list = "0,1024,8192,32768", .steps = 15 };
+    int status = options_read(&o, true, argc, argv);
+    if (status != OPTIONS_GO) return status;
+    forward f = { 0 };
+    json_t *rows = json_array();
+    status = forward_open(&f, &o, 1);
+    if (status == CLI_DONE && !o.common.json)
+        printf("%s, %d threads, read bandwidth %.1f GB/s\n%8s %10s %10s %11s %12s %8s %10s\n", kvt_cpu(),
+               kvt_workers_count(f.loaded.team), f.bandwidth / 1e9, "depth", "ms/token", "tokens/s", "attention", "reads",
+               "GB/s", "of read");
+    for (int i = 0; i < f.n_list && status == CLI_DONE; i++) {
+        decode_row r;
+        status = decode_measure(&f, f.list[i], o.steps, &r);
+        if (status == CLI_DONE) decode_tell(&r, o.common.json, rows);
+    }
+    if (status == CLI_DONE && o.common.json)
+        status = json_print(bench_json("bench decode", f.loaded.team, f.bandwidth, json_incref(rows)));
+    else if (status == CLI_DONE) status = cli_flush();
+    json_decref(rows);
+    forward_close(&f);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------------------- prefill */
+
+static int prefill_measure(forward *f, int n_tokens, const forward_options *o, double *median) {
+    double ms[BENCH_REPEATS];
+    for (int i = -1; i < o->steps; i++) { /* the first one warms up */
+        double sum = 0;
+        if (bench_cache_fill(&f->cache, 0) != CLI_DONE) return CLI_FAILED;
+        for (int done = 0; done < n_tokens; done += o->common.chunk) {
+            double t = step_ms(f, n_tokens - done < o->common.chunk ? n_tokens - done : o->common.chunk);
+            if (t < 0) return CLI_FAILED;
+            sum += t;
+        }
+        if (i >= 0) ms[i] = sum;
+    }
+    *median = bench_median(ms, o->steps);
+    return CLI_DONE;
+}
+
+int bench_prefill(int argc, char **argv) {
+    forward_options o = { .common = common_options_default(), .list = "512,4096", .steps = 3 };
+    int status = options_read(&o, false, argc, argv);
+    if (status != OPTIONS_GO) return status;
+    forward f = { 0 };
+    json_t *rows = json_array();
+    status = forward_open(&f, &o, 0);
+    if (status == CLI_DONE && !o.common.json)
+        printf("%s, %d threads, chunks of %d, read bandwidth %.1f GB/s\n%8s %10s %10s\n", kvt_cpu(),
+               kvt_workers_count(f.loaded.team), o.common.chunk, f.bandwidth / 1e9, "tokens", "ms", "tokens/s");
+    for (int i = 0; i < f.n_list && status == CLI_DONE; i++) {
+        double ms;
+        int n = f.list[i];
+        status = prefill_measure(&f, n, &o, &ms);
+        if (status != CLI_DONE) break;
+        if (o.common.json)
+            json_array_append_new(rows, json_pack("{s:i, s:f, s:f}", "tokens", n, "ms", ms, "tokens_per_s", n * 1e3 / ms));
+        else printf("%8d %10.1f %10.1f\n", n, ms, n * 1e3 / ms);
+    }
+    if (status == CLI_DONE && o.common.json)
+        status = json_print(bench_json("bench prefill", f.loaded.team, f.bandwidth, json_incref(rows)));
+    else if (status == CLI_DONE) status = cli_flush();
+    json_decref(rows);
+    forward_close(&f);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* bench_reuse.c - kvtile bench reuse: what keeping keys and values is worth, on one prompt and in one process. */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+static const char TEXT[] = "A cache keeps the keys and values of all tokens before, so that the next one is computed alone. ";
+
+typedef struct reuse_options {
+    common_options common;
+    int prompt_tokens, answer_tokens;
+} reuse_options;
+
+typedef struct reuse_row {
+    kvt_cache_kind kind;
+    uint64_t positions;
+    double seconds;
+    size_t bytes_used, bytes_reserved;
+    answer answer;
+} reuse_row;
+
+static int options_read(reuse_options *o, int argc, char **argv) {
+    common_options *c = &o->common;
+    const option rows[] = {
+        OPTION_MODEL(*c),
+        { "--tokens", "TOKENS", OPTION_INT, &o->prompt_tokens, "length of the prompt (default: 256)", 1, 1 << 20 },
+        { "-n", "TOKENS", OPTION_INT, &o->answer_tokens, "tokens of the answer (default: 32)", 1, 1 << 20 },
+        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "what a contiguous cache reserves (default: the model's context)", 1, 1 << 24 },
+        OPTION_KV(*c),
+        OPTION_BLOCK(*c),
+        OPTION_MATH(*c),
+        OPTION_CHUNK(*c),
+        OPTION_THREADS(*c),
+        OPTION_JSON(*c),
+    };
+    const option_set set = {
+        .command = "bench reuse",
+        .usage = "[-m MODEL] [OPTIONS]",
+        .about = "One prompt and its greedy answer without a cache, with a contiguous and with a paged one.",
+        .options = rows,
+        .n_options = sizeof rows / sizeof rows[0],
+    };
+    return options_parse(&set, argc, argv);
+}
+
+/* The text, as often as it takes. */
+static int32_t *prompt_of(const model *m, int n_tokens) {
+    token_list ids = { 0 };
+    while (ids.n < (size_t)n_tokens)
+        if (tokenizer_encode(model_tokenizer(m), TEXT, strlen(TEXT), false, &ids) != KVT_OK) {
+            token_list_free(&ids);
+            return NULL;
+        }
+    return ids.id;
+}
+
+static int measure(const reuse_options *o, const loaded *l, kvt_cache_kind kind, const prompt *p, reuse_row *out) {
+    error_text err;
+    engine *e;
+    engine_options opt = common_engine_options(&o->common);
+    opt.kind = kind;
+    opt.context = o->common.ctx;
+    if (kind == KVT_NONE) opt.context = p->n_tokens + o->answer_tokens;
+    if (engine_open(&e, l->model, l->team, &opt, &err) != KVT_OK) return cli_fail("%s", err.text);
+    generate_options g = {
+        .prompts = p,
+        .n_prompts = 1,
+        .n_samples = 1,
+        .tokens_max = o->answer_tokens,
+        .sampling = sample_options_default(),
+        .stop = &cli_stop,
+    };
+    uint64_t start = sys_now_ns();
+    kvt_status status = generate(e, &g, &out->answer, &err);
+    out->kind = kind;
+    out->seconds = bench_ms_since(start) / 1e3;
+    out->positions = engine_counted(e).positions_computed;
+    out->bytes_used = engine_fullest(e).bytes_used;
+    out->bytes_reserved = engine_fullest(e).bytes_reserved;
+    engine_close(e);
+    return status == KVT_OK ? CLI_DONE : cli_fail("%s", err.text);
+}
+
+static bool same_answer(const answer *a, const answer *b) {
+    return a->n_tokens == b->n_tokens && memcmp(a->tokens, b->tokens, (size_t)a->n_tokens * sizeof a->tokens[0]) == 0;
+}
+
+static void tell(const reuse_row *r, const reuse_row *none, bool json, json_t *rows) {
+    double fewer = (double)none->positions / (double)r->positions, faster = none->seconds / r->seconds;
+    bool same = same_answer(&r->answer, &none->answer);
+    if (json)
+        json_array_append_new(rows, json_pack("{s:s, s:I, s:f, s:I, s:I, s:f, s:f, s:b}", "cache", kvt_cache_kind_name(r->kind),
+                                              "positions_computed", (json_int_t)r->positions, "seconds", r->seconds,
+                                              "bytes_used", (json_int_t)r->bytes_used, "bytes_reserved",
+                                              (json_int_t)r->bytes_reserved, "positions_ratio", fewer, "speedup", faster,
+                                              "same_answer", same));
+    else
+        printf("%-11s %10s %10.2f %10s %10s %9.1f x %8.1f x  %s\n", kvt_cache_kind_name(r->kind), show_count(r->positions).text,
+               r->seconds, show_bytes((double)r->bytes_used).text, show_bytes((double)r->bytes_reserved).text, fewer, faster,
+               same ? "same" : "DIFFERENT");
+}
+
+static int run(const reuse_options *o, const loaded *l, const prompt *p, reuse_row result[3]) {
+    static const kvt_cache_kind kinds[] = { KVT_NONE, KVT_CONTIGUOUS, KVT_PAGED };
+    int context = o->common.ctx ? o->common.ctx : model_config_of(l->model)->context;
+    if (p->n_tokens + o->answer_tokens > context)
+        return cli_fail("%d tokens and an answer of %d are more than the context of %d", p->n_tokens, o->answer_tokens, context);
+    double bandwidth = bench_bandwidth(l->team);
+    cli_catch_interrupt();
+    for (int i = 0; i < 3; i++) {
+        int status = measure(o, l, kinds[i], p, &result[i]);
+        if (status != CLI_DONE) return status;
+        if (cli_stop) return CLI_INTERRUPTED;
+    }
+    json_t *rows = json_array();
+    if (!o->common.json)
+        printf("%s, %d threads, read bandwidth %.1f GB/s; prompt of %d tokens, answer of %d\n%-11s %10s %10s %10s %10s %11s %10s  answer\n",
+               kvt_cpu(), kvt_workers_count(l->team), bandwidth / 1e9, p->n_tokens, result[0].answer.n_tokens, "cache",
+               "positions", "seconds", "used", "reserved", "fewer", "faster");
+    for (int i = 0; i < 3; i++) tell(&result[i], &result[0], o->common.json, rows);
+    if (o->common.json) return json_print(bench_json("bench reuse", l->team, bandwidth, rows));
+    json_decref(rows);
+    return cli_flush();
+}
+
+int bench_reuse(int argc, char **argv) {
+    reuse_options o = { .common = common_options_default(), .prompt_tokens = 256, .answer_tokens = 32 };
+    int status = options_read(&o, argc, argv);
+    if (status != OPTIONS_GO) return status;
+    loaded l;
+    reuse_row result[3] = { 0 };
+    int32_t *ids = NULL;
+    status = loaded_open(&l, &o.common);
+    if (status == CLI_DONE) {
+        ids = prompt_of(l.model, o.prompt_tokens);
+        prompt p = { ids, o.prompt_tokens };
+        status = ids ? run(&o, &l, &p, result) : cli_fail("no memory for %d tokens", o.prompt_tokens);
+    }
+    for (int i = 0; i < 3; i++) answers_free(&result[i].answer, 1);
+    free(ids);
+    loaded_close(&l);
+    return status;
+}

@@ -1,0 +1,179 @@
+#!/bin/bash
+# test_cli.sh - the program as its users call it: the same bits on every CPU path and kind of cache, the JSON it promises,
+# and what it says and returns when the input is bad. Prints what failed and a closing line.
+#     KVTILE=./kvtile tests/test_cli.sh
+set -u
+cd "$(dirname "$0")/.." || exit 1
+kvtile=${KVTILE:-./kvtile}
+model=${KVTILE_MODELS:-$HOME/.cache/kvtile/models}/SmolLM2-135M-Instruct.Q4_1.gguf
+tiny=tests/vectors/tiny-c.gguf
+passed=0 failed=0
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+good() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
+check() { if "${@:2}"; then good; else bad "$1"; fi; }
+
+# status WANTED NAME COMMAND...: exit status; stderr and stdout are left in files.
+status() {
+    local wanted=$1 name=$2
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    local got=$?
+    if [ "$got" = "$wanted" ]; then good; else bad "$name: exit $got, not $wanted: $(head -c 300 "$dir/err")"; fi
+}
+# refused NAME WORDS... -- COMMAND...: exit 1, exactly one line on stderr that holds each of the words, nothing on stdout.
+refused() {
+    local name=$1 words=()
+    shift
+    while [ "$1" != -- ]; do words+=("$1"); shift; done
+    shift
+    status 1 "$name" "$@"
+    [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] && good || bad "$name: one line on stderr is wanted: $(cat "$dir/err")"
+    for w in "${words[@]}"; do
+        if grep -qF -- "$w" "$dir/err"; then good; else bad "$name: \"$w\" is missing in: $(cat "$dir/err")"; fi
+    done
+}
+json() { python3 -c 'import json,sys; o=json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"; }
+says() { if json "$dir/out" "$1"; then good; else bad "$2: not ($1): $(head -c 300 "$dir/out")"; fi; }
+
+tiny_run() { "$kvtile" run -m "$tiny" "$@"; }
+
+# ---- The same bits on every CPU path, in every kind of cache.
+paths() {
+    local name=$1 prompt=$2 file first="" cpus=scalar
+    shift 2
+    grep -qw avx2 /proc/cpuinfo 2>/dev/null && cpus="$cpus avx2"
+    grep -qw avx512_vnni /proc/cpuinfo 2>/dev/null && cpus="$cpus avx512"
+    for cpu in $cpus; do
+        for cache in paged contiguous none; do
+            file="$dir/$name-$cpu-$cache"
+            KVTILE_CPU=$cpu status 0 "$name on $cpu, $cache" "$kvtile" run "$@" -p "$prompt" --cache "$cache" --logits "$file" --json
+            says "o['cpu'] == '$cpu' and o['cache']['kind'] == '$cache'" "$name on $cpu, $cache"
+            check "$name on $cpu, $cache: logits are there" test -s "$file"
+            [ -n "$first" ] || first=$file
+            check "$name on $cpu, $cache: same bits as $(basename "$first")" cmp -s "$first" "$file"
+        done
+    done
+}
+paths tiny "The same bits, wherever they are computed." -m "$tiny" -n 12
+for math in fast exact; do [ -f "$model" ] && paths "default-$math" "The capital of France is" -m "$model" -n 4 --math $math; done
+[ -f "$model" ] || echo "skipped: the default model is not there"
+
+# ---- JSON.
+status 0 "json" tiny_run -p "Once upon a time" -n 9 --json
+says "set(o) == set('model arch math load_ms text tokens samples finish_reason prompt_tokens cached_tokens completion_tokens positions_computed ttft_ms tpot_ms prefill_tokens_per_s decode_tokens_per_s threads cpu cache'.split())" "fields"
+says "set(o['cache']) == set('kind k_format v_format block_tokens bytes_per_token bytes_used bytes_reserved blocks_used blocks_shared'.split())" "cache fields"
+says "set(o['samples'][0]) == {'text', 'tokens', 'finish_reason'} and o['samples'][0]['tokens'] == o['tokens']" "samples"
+says "o['positions_computed'] == o['prompt_tokens'] + o['completion_tokens'] - 1" "positions with a cache"
+says "o['completion_tokens'] == len(o['tokens']) and o['finish_reason'] in ('length', 'stop')" "counts"
+says "o['cache']['bytes_per_token'] == 2 * 1 * (16 + 16) * 2 and o['cache']['bytes_used'] == o['positions_computed'] * 128" "bytes"
+status 0 "json, no cache" tiny_run -p "Once upon a time" -n 9 --cache none --json
+says "o['positions_computed'] == sum(o['prompt_tokens'] + i for i in range(o['completion_tokens']))" "positions without a cache"
+status 0 "samples" tiny_run -p "Once upon a time there was a cache" -n 6 --samples 3 --temp 1 --seed 4 --block 16 --json
+says "len(o['samples']) == 3 and o['cache']['blocks_shared'] >= 1" "samples share blocks"
+says "o['positions_computed'] == o['prompt_tokens'] + o['completion_tokens'] - 3" "one prefill for three samples"
+cp "$dir/out" "$dir/first"
+status 0 "samples again, other threads and chunks" tiny_run -p "Once upon a time there was a cache" -n 6 --samples 3 --temp 1 --seed 4 --threads 1 --chunk 3 --json
+says "o['samples'] == json.load(open('$dir/first'))['samples']" "same seed, same text"
+printf 'first prompt\n\nsecond one, a little longer\nthird' >"$dir/prompts"
+status 0 "prompts" tiny_run --prompts "$dir/prompts" -n 5 --json
+says "len(o['samples']) == 3" "a sample for each line that is not empty"
+cp "$dir/out" "$dir/first"
+status 0 "one of the prompts alone" tiny_run -p "second one, a little longer" -n 5 --json
+says "o['tokens'] == json.load(open('$dir/first'))['samples'][1]['tokens']" "alone and in a batch"
+status 0 "inspect" "$kvtile" inspect -m "$tiny" --json
+says "o['arch'] == 'llama' and o['n_layers'] == 2 == len(o['layers']) and o['n_vocab'] == 320 and o['context_train'] == 512" "inspect"
+says "o['layers'][0] == {'kind': 'full', 'n_heads': 8, 'n_heads_kv': 1, 'dim_k': 16, 'dim_v': 16, 'window': 0}" "inspect layers"
+
+# ---- Text: stdout holds the answer alone, the table is on stderr.
+status 0 "text" tiny_run -p "Once" -n 5
+check "the table is on stderr" grep -q "positions computed" "$dir/err"
+if grep -q "positions computed" "$dir/out"; then bad "the table is on stdout"; else good; fi
+printf 'Once' | tiny_run - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad "stdin gives the same as -p"
+printf 'Once' >"$dir/prompt"
+status 0 "-f" tiny_run -f "$dir/prompt" -n 5
+printf 'Once' | tiny_run - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad "-f gives the same as -p"
+
+# ---- Bad input: exit 1, one line that names what is wrong.
+refused "no such model" no-such.gguf "No such file" -- "$kvtile" run -m no-such.gguf -p x
+refused "a folder as the model" "$dir" folder -- "$kvtile" run -m "$dir" -p x
+for n in 0 3 20 1000 200000; do
+    head -c $n "$tiny" >"$dir/cut.gguf"
+    refused "model cut at $n bytes" cut.gguf -- "$kvtile" run -m "$dir/cut.gguf" -p x
+    refused "inspect of a model cut at $n bytes" cut.gguf -- "$kvtile" inspect -m "$dir/cut.gguf"
+done
+head -c 4096 /dev/urandom >"$dir/noise.gguf"
+refused "noise as a model" noise.gguf -- "$kvtile" run -m "$dir/noise.gguf" -p x
+refused "no such prompt file" no-such-prompt "No such file" -- tiny_run -f no-such-prompt
+refused "a folder as the prompt" "directory" -- tiny_run -f "$dir"
+refused "a prompt longer than the context" 8 -- tiny_run -p "$(printf 'word %.0s' $(seq 200))" --ctx 8
+refused "a prompt longer than the model's context" 512 -- tiny_run -p "$(printf 'word %.0s' $(seq 600))"
+refused "a cache too small for one sequence" --cache-size 1024 -- tiny_run -p x --cache-size 1K
+refused "a cache larger than the machine" -- tiny_run -p x --ctx 16000000 --samples 1000 --cache contiguous
+refused "an answer that cannot be written" logits "No such file" -- tiny_run -p x --logits "$dir/none/logits"
+status 1 "logits on a full device" tiny_run -p x --logits /dev/full
+check "and says so" grep -q "/dev/full: No space" "$dir/err"
+status 1 "stdout on a full device" bash -c "'$kvtile' run -m '$tiny' -p x -n 3 >/dev/full"
+check "and says so" grep -q "No space" "$dir/err"
+check "/dev/full is still a device" test -c /dev/full
+
+# ---- Odd input that is not bad.
+status 0 "an empty prompt begins at the start token" tiny_run -p "" -n 3 --json
+says "o['prompt_tokens'] == 1" "the start token"
+printf 'a\xff\xfe\x80b' >"$dir/bytes"
+status 0 "a prompt that is not UTF-8" tiny_run -f "$dir/bytes" -n 3 --json
+says "o['completion_tokens'] >= 1" "bytes"
+printf 'a\0b\0\0' >"$dir/nul"
+status 0 "NUL bytes in a prompt" tiny_run -f "$dir/nul" -n 3 --json
+says "o['prompt_tokens'] >= 4" "NUL bytes are characters"
+status 0 "generation to the end of the context" tiny_run -p "a b c" --ctx 24 -n 1000 --temp 1 --seed 1 --json
+says "o['finish_reason'] == 'length' and o['positions_computed'] <= 24" "context edge"
+
+# ---- Usage: exit 2.
+status 2 "no command" "$kvtile"
+status 2 "unknown command" "$kvtile" frobnicate
+status 2 "unknown option" tiny_run -p x --frobnicate
+check "and names it" grep -q -- "--frobnicate" "$dir/err"
+status 2 "no prompt" tiny_run
+status 2 "two prompts" tiny_run -p a -f "$dir/prompt"
+status 2 "a word that is no option" tiny_run -p a b
+status 2 "an option without its value" tiny_run -p
+for arg in "-n 0" "-n x" "-n 1.5" "--temp -1" "--temp nan" "--top-p 2" "--cache x" "--kv int9" "--block 17" "--cache-size 5Q" "--threads 0" "--seed x"; do
+    # shellcheck disable=SC2086
+    status 2 "run $arg" tiny_run -p x $arg
+done
+for command in run inspect bench; do
+    status 0 "$command --help" "$kvtile" $command --help
+    check "$command --help says how" grep -q "usage: kvtile $command" "$dir/out"
+done
+status 0 "--version" "$kvtile" --version
+check "--version says which" grep -qE '^kvtile [0-9]+\.[0-9]+\.[0-9]+' "$dir/out"
+
+# ---- Ctrl-C between two steps of a long prompt: 130, and the table all the same.
+yes 'a b c d e f g h' | head -c 400000 >"$dir/long"
+"$kvtile" run -m "$tiny" -f "$dir/long" --ctx 1000000 >"$dir/out" 2>"$dir/err" </dev/null &
+pid=$!
+sleep 2
+kill -INT $pid
+wait $pid
+check "Ctrl-C in a prompt is 130" test $? = 130
+check "Ctrl-C in a prompt prints the table" grep -q "positions computed" "$dir/err"
+
+# ---- The same within an answer; and a reader that goes away ends it without a word.
+if [ -f "$model" ]; then
+    "$kvtile" run -m "$model" -p "Count: 1, 2, 3," -n 5000 --logits "$dir/interrupted" >"$dir/out" 2>"$dir/err" </dev/null &
+    pid=$!
+    for _ in $(seq 200); do [ "$(wc -c <"$dir/out")" -gt 20 ] && break; sleep 0.05; done
+    kill -INT $pid
+    wait $pid
+    check "Ctrl-C in an answer is 130" test $? = 130
+    check "Ctrl-C in an answer prints the table" grep -q "positions computed" "$dir/err"
+    check "Ctrl-C keeps the logits so far" test -s "$dir/interrupted"
+    timeout 20 "$kvtile" run -m "$model" -p "Count: 1, 2, 3," -n 8000 2>"$dir/err" </dev/null | head -c 1 >/dev/null
+    check "a closed stdout ends the run" test "${PIPESTATUS[0]}" = 0
+    check "a closed stdout is not an error" test ! -s "$dir/err"
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
