@@ -62,7 +62,7 @@ SHELL := /bin/bash
 .SECONDARY:
 
 all: lib program ## the library and the program, ./kvtile
-lib: $(OUT)/libkvtile.a $(OUT)/libkvtile.so.$(SOVERSION) $(OUT)/kvtile.pc
+lib: $(OUT)/libkvtile.a $(OUT)/libkvtile.so.$(SOVERSION)
 program: $(OUT)/kvtile
 ifeq ($(MODE),release)
 program: kvtile
@@ -85,9 +85,6 @@ $(OUT)/libkvtile.a: $(LIB_OBJ)
 	$(AR) rcs $@ $^
 $(OUT)/libkvtile.so.$(SOVERSION): $(LIB_OBJ)
 	$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -shared -Wl,-soname,libkvtile.so.$(SOVERSION) $(if $(filter release,$(MODE)),-Wl$(comma)-z$(comma)defs) -o $@ $^ -pthread
-$(OUT)/kvtile.pc: packaging/kvtile.pc.in
-	@mkdir -p $(@D)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 $(OUT)/kvtile: $(APP_OBJ) $(OUT)/libkvtile.a
 	$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -pthread
 comma := ,
@@ -161,7 +158,7 @@ install: all ## PREFIX (/usr/local) and DESTDIR as usual
 	install -m 644 $(OUT)/libkvtile.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(OUT)/libkvtile.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf libkvtile.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libkvtile.so
-	install -m 644 $(OUT)/kvtile.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' packaging/kvtile.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kvtile.pc
 	install -m 644 man/kvtile.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a \

@@ -74,8 +74,8 @@ static void fill_file(problem *p) {
 static void pack(problem *p) {
     const weight_format *f = weight_format_of(p->format);
     for (int i = 0; i < p->n_panels; i++)
-        f->pack(p->file + (size_t)i * TILE * p->row_bytes, p->row_bytes, p->n - i * TILE < TILE ? p->n - i * TILE : TILE,
-                (size_t)p->k, p->panels + (size_t)i * p->panel_bytes);
+        f->pack(p->file + (size_t)i * TILE * p->row_bytes, p->row_bytes,
+                p->n - i * TILE < TILE ? p->n - i * TILE : TILE, (size_t)p->k, p->panels + (size_t)i * p->panel_bytes);
 }
 
 static void quantise(problem *p) {
@@ -238,7 +238,8 @@ static void values_are_close_to_binary64(void **state) {
 
 /* Code of a file's row less its bias, as the format's table in docs has it. */
 static int code_of(const problem *p, int row, int k) {
-    const uint8_t *b = p->file + (size_t)row * p->row_bytes + (size_t)(k / BLOCK) * weight_format_of(p->format)->block_bytes;
+    size_t block_bytes = weight_format_of(p->format)->block_bytes;
+    const uint8_t *b = p->file + (size_t)row * p->row_bytes + (size_t)(k / BLOCK) * block_bytes;
     int i = k % BLOCK;
     if (p->format == WEIGHT_Q8_0) return (int8_t)b[2 + i];
     b += p->format == WEIGHT_Q4_1 ? 4 : 2;
@@ -334,7 +335,7 @@ static void extreme_rows_stay_by_themselves(void **state) {
 
 static void extreme_weights_give_the_scalar_bits(void **state) {
     (void)state;
-    static const uint16_t halves[] = {0, 0x8000, 1, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0x7e00}; /* zeros, denormals, ... NaN */
+    static const uint16_t halves[] = {0, 0x8000, 1, 0x83ff, 0x0400, 0x7bff, 0x7c00, 0x7e00}; /* 0 ... NaN */
     for (int f = WEIGHT_F32; f < N_WEIGHT_FORMATS; f++)
         for (int h = 0; h < COUNT(halves); h++) {
             problem p = problem_make(f, 17, 96, M_MAX);
@@ -352,16 +353,16 @@ static void extreme_weights_give_the_scalar_bits(void **state) {
 
 static kvt_matrix *matrix_of(const problem *p, kvt_workers *team) {
     kvt_matrix *w;
-    kvt_matrix_source src = {(kvt_weight_type)weight_format_of(p->format)->ggml_type, (size_t)p->n, (size_t)p->k, p->file,
-                             (size_t)p->n * p->row_bytes};
+    kvt_weight_type type = (kvt_weight_type)weight_format_of(p->format)->ggml_type;
+    kvt_matrix_source src = {type, (size_t)p->n, (size_t)p->k, p->file, (size_t)p->n * p->row_bytes};
     assert_int_equal(kvt_matrix_pack(&w, &src, team), KVT_OK);
     return w;
 }
 
 /* Products of the rows first .. first + m - 1 with three matrices of 1, 2 or 3 calls; y [3][m][N_MAX], rows as long as
  * their matrix, so that one value too many lands in the next row. */
-static void multiply(const problem p[3], kvt_matrix *const w[3], kvt_math math, int threads, int n_calls, int first, int m,
-                     float *y) {
+static void multiply(const problem p[3], kvt_matrix *const w[3], kvt_math math, int threads, int n_calls, int first,
+                     int m, float *y) {
     kvt_workers *team;
     kvt_input *in;
     assert_int_equal(kvt_workers_open(&team, threads), KVT_OK);
@@ -431,7 +432,8 @@ static void many_rows_are_cut_and_put_together(void **state) {
     for (int math = KVT_MATH_FAST; math <= KVT_MATH_EXACT; math++) {
         assert_int_equal(kvt_input_new(&in, p.m, p.k, (kvt_math)math), KVT_OK);
         kvt_input_set(in, team, p.x, (size_t)p.k, p.m, p.k);
-        float *y = guard_alloc((size_t)(p.m * p.n) * sizeof *y, 4), *want = run(&p, "scalar", math == KVT_MATH_FAST, p.m);
+        float *y = guard_alloc((size_t)(p.m * p.n) * sizeof *y, 4);
+        float *want = run(&p, "scalar", math == KVT_MATH_FAST, p.m);
         kvt_matmul(team, in, &(kvt_product){w, y, (size_t)p.n}, 1);
         for (int r = 0; r < p.m; r++)
             assert_int_equal(n_different(want + r * p.n_panels * TILE, y + r * p.n, (size_t)p.n), 0);

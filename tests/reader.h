@@ -1,7 +1,7 @@
 /* reader.h - texts and who reads them, for tests of attention.
  *
- * Texts are made up: query, key and value of (text, layer, position) are random numbers of that seed. A reader feeds one
- * text to one sequence and keeps every output; tests feed the same text in different ways and compare the outputs. */
+ * Texts are made up: query, key and value of (text, layer, position) are random numbers of that seed. A reader feeds
+ * one text to one sequence and keeps every output; tests feed the same text in different ways and compare. */
 #ifndef TESTS_READER_H
 #define TESTS_READER_H
 

@@ -86,6 +86,37 @@ status 0 "inspect" "$kvtile" inspect -m "$tiny" --json
 says "o['arch'] == 'llama' and o['n_layers'] == 2 == len(o['layers']) and o['n_vocab'] == 320 and o['context_train'] == 512" "inspect"
 says "o['layers'][0] == {'kind': 'full', 'n_heads': 8, 'n_heads_kv': 1, 'dim_k': 16, 'dim_v': 16, 'window': 0}" "inspect layers"
 
+# ---- Benches: the rows they promise, and the figures that do not depend on the machine.
+common="set(o) == {'command', 'cpu', 'threads', 'bandwidth_read', 'rows'} and o['bandwidth_read'] > 0"
+status 0 "bench decode" "$kvtile" bench decode -m "$tiny" --depths 0,100 --steps 3 --json
+says "$common and [r['depth'] for r in o['rows']] == [0, 100]" "bench decode"
+says "set(o['rows'][1]) == set('depth ms_per_token tokens_per_s attend_bytes attend_gb_per_s bandwidth_share'.split())" "bench decode row"
+says "o['rows'][1]['attend_bytes'] == 101 * 128 and o['rows'][1]['ms_per_token'] > 0" "bench decode bytes"
+status 0 "bench prefill" "$kvtile" bench prefill -m "$tiny" --tokens 7,100 --chunk 16 --steps 1 --json
+says "$common and [set(r) for r in o['rows']] == 2 * [{'tokens', 'ms', 'tokens_per_s'}]" "bench prefill"
+status 0 "bench attend" "$kvtile" bench attend -m "$tiny" --depths 64 --rows 16 --json
+says "$common and [r['phase'] for r in o['rows']] == ['decode', 'prefill']" "bench attend"
+status 0 "bench reuse" "$kvtile" bench reuse -m "$tiny" --tokens 50 -n 4 --json
+says "$common and [r['cache'] for r in o['rows']] == ['none', 'contiguous', 'paged'] and all(r['same_answer'] for r in o['rows'])" "bench reuse"
+says "[r['positions_computed'] for r in o['rows']] == [50 + 51 + 52 + 53, 53, 53]" "bench reuse positions"
+says "o['rows'][2]['bytes_reserved'] == 64 * 128 and o['rows'][1]['bytes_reserved'] == 512 * 128" "bench reuse bytes"
+{
+    echo TIMESTAMP,ContextTokens,GeneratedTokens
+    for i in $(seq 300); do echo "2023-11-16 18:15:46.6805900,$((i * 7919 % 2500 + 1)),$((i * 104729 % 400 + 1))"; done
+} >"$dir/trace.csv"
+status 0 "bench memory" "$kvtile" bench memory "$dir/trace.csv" --alive 16 --json
+says "$common and [r['block_tokens'] for r in o['rows'][:3]] == [16, 32, 64]" "bench memory"
+says "o['rows'][0]['use_share'] >= 0.963 and o['rows'][0]['use_share'] > o['rows'][1]['use_share'] > o['rows'][2]['use_share'] > 0.9" "paged blocks are in use"
+says "o['rows'][3]['cache'] == 'contiguous' and 0.3 < o['rows'][3]['use_share'] < 0.6" "a contiguous cache waits"
+if [ -n "${KVTILE_DATA:-}" ]; then
+    status 0 "bench memory on recorded requests" "$kvtile" bench memory --requests 1000 --json
+    says "o['rows'][0]['use_share'] >= 0.963" "recorded requests"
+fi
+printf 'TIMESTAMP,ContextTokens,GeneratedTokens\nx,5,five\n' >"$dir/bad.csv"
+refused "a trace with a bad line" bad.csv "line 2" -- "$kvtile" bench memory "$dir/bad.csv"
+status 2 "no trace" env -u KVTILE_DATA "$kvtile" bench memory
+status 2 "no such measurement" "$kvtile" bench frobnicate
+
 # ---- Text: stdout holds the answer alone, the table is on stderr.
 status 0 "text" tiny_run -p "Once" -n 5
 check "the table is on stderr" grep -q "positions computed" "$dir/err"

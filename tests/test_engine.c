@@ -1,5 +1,5 @@
-/* test_engine.c - the engine: logits that do not depend, in a single bit, on the kind of cache, threads, chunks, blocks, the
- * batch, forks, truncation or a full cache; and what answers stop at, cost and share. */
+/* test_engine.c - the engine: logits that do not depend, in a single bit, on the kind of cache, threads, chunks,
+ * blocks, the batch, forks, truncation or a full cache; and what answers stop at, cost and share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,8 +16,8 @@
 
 /* ------------------------------------------------------------------------------------------- what is run */
 
-/* A text of n_tokens ids, its first n_prompt given at once and the others one after the other: n_tokens - n_prompt + 1 rows
- * of logits. */
+/* A text of n_tokens ids, its first n_prompt given at once and the others one after the other: n_tokens - n_prompt + 1
+ * rows of logits. */
 typedef struct script {
     const model *model;
     int n_prompt, n_tokens;
@@ -111,7 +111,8 @@ static model *models[N_SUBJECTS];
 
 /* Three small models and, where it is there, the default one. */
 static script subject(int i) {
-    static const char *const names[] = { "tests/vectors/tiny-a.gguf", "tests/vectors/tiny-b.gguf", "tests/vectors/tiny-c.gguf" };
+    static const char *const names[] = { "tests/vectors/tiny-a.gguf", "tests/vectors/tiny-b.gguf",
+                                         "tests/vectors/tiny-c.gguf" };
     const char *path = i < 3 ? names[i] : fixture_model();
     if (!path) return (script){ 0 };
     if (!models[i]) models[i] = open_model(path);
@@ -182,7 +183,8 @@ static void test_the_rows_are_not_trivially_equal(void **state) {
     other.seed++;
     float *a = run_alone(&s, 1, plain()), *b = run_alone(&other, 1, plain());
     for (int i = 0; i < rows_of(&s); i++)
-        assert_memory_not_equal(a + (size_t)i * row_floats(&s), b + (size_t)i * row_floats(&s), row_floats(&s) * sizeof *a);
+        assert_memory_not_equal(a + (size_t)i * row_floats(&s), b + (size_t)i * row_floats(&s),
+                                row_floats(&s) * sizeof *a);
     free(a);
     free(b);
 }
@@ -362,7 +364,8 @@ static generate_options asking(const prompt *p, int n_prompts, int n_samples, in
     };
 }
 
-static void answer_with(const script *s, engine_options opt, const generate_options *g, answer *out, engine_counters *count) {
+static void answer_with(const script *s, engine_options opt, const generate_options *g, answer *out,
+                        engine_counters *count) {
     error_text err;
     engine *e = engine_for(s, 2, opt);
     if (generate(e, g, out, &err) != KVT_OK) fail_msg("%s", err.text);

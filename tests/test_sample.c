@@ -14,7 +14,8 @@
 enum { N = 8, DRAWS = 20000 };
 
 /* Probabilities 1/2, 1/4, 1/8, ... in mixed order of id; ids 2 and 5 share the last place. */
-static const float LOGITS[N] = { -1.3862944f, 0.0f, -4.1588831f, -0.6931472f, -2.7725887f, -4.1588831f, -2.0794415f, -3.4657359f };
+static const float LOGITS[N] = { -1.3862944f, 0.0f,        -4.1588831f, -0.6931472f,
+                                 -2.7725887f, -4.1588831f, -2.0794415f, -3.4657359f };
 static const int RANKED[N] = { 1, 3, 0, 6, 4, 7, 2, 5 };
 
 static void draw_many(const sample_options *opt, const float *logits, int n, int count[]) {

@@ -107,10 +107,13 @@ static void test_no_two_items_share_a_worker_number(void **state) {
     busy b;
     memset(&b, 0, sizeof b);
     assert_int_equal(kvt_workers_count(team), 4);
-    for (int run = 0; run < 3000; run++) kvt_workers_run(team, 16, occupy, &b);
+    /* The others must help in the end; on a busy machine it may take a while until one gets a processor. */
+    uint64_t end = sys_now_ns() + 20000000000u;
+    for (int run = 0; run < 3000 || (__builtin_popcountll(b.seen) < 2 && sys_now_ns() < end); run++)
+        kvt_workers_run(team, 16, occupy, &b);
     assert_int_equal(b.clashes, 0);
     assert_int_equal(b.outside, 0);
-    assert_true(__builtin_popcountll(b.seen) > 1); /* the others did help */
+    assert_true(__builtin_popcountll(b.seen) > 1);
     kvt_workers_close(team);
 }
 

@@ -27,8 +27,8 @@ bool toy_has(kvt_cache *c, kvt_seq handle, int at, int32_t token);
 /* Has the sequence exactly the tokens first, first + 1, ...? */
 bool toy_holds(kvt_cache *c, kvt_seq handle, int32_t first, int n);
 
-/* Attend in every layer of a step that is stored, with queries of 0: the mean of the values. False: a result is far from
- * it, or NaN. Sequence i of the batch holds n_tokens[i] tokens tokens[i][..], the new ones included. */
+/* Attend in every layer of a step that is stored, with queries of 0: the mean of the values. False: a result is far
+ * from it, or NaN. Sequence i of the batch holds n_tokens[i] tokens tokens[i][..], the new ones included. */
 bool toy_means(kvt_cache *c, const kvt_batch *batch, const int32_t *const *tokens, const int *n_tokens);
 
 #endif

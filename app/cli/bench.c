@@ -11,7 +11,8 @@ static const struct {
     const char *name, *about;
     int (*run)(int argc, char **argv);
 } benches[] = {
-    { "reuse", "one prompt without a cache, with a contiguous and with a paged one: positions, seconds, bytes", bench_reuse },
+    { "reuse", "one prompt without a cache, with a contiguous and with a paged one: positions, seconds, bytes",
+      bench_reuse },
     { "memory", "a trace of requests: the share of reserved memory that holds tokens", bench_memory },
     { "decode", "time per token behind a given number of tokens", bench_decode },
     { "prefill", "tokens per second of reading a prompt", bench_prefill },
@@ -93,8 +94,8 @@ double bench_ms_since(uint64_t start_ns) {
 }
 
 json_t *bench_json(const char *command, const kvt_workers *team, double bandwidth, json_t *rows) {
-    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "command", command, "cpu", kvt_cpu(), "threads", kvt_workers_count(team),
-                     "bandwidth_read", bandwidth, "rows", rows);
+    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "command", command, "cpu", kvt_cpu(), "threads",
+                     kvt_workers_count(team), "bandwidth_read", bandwidth, "rows", rows);
 }
 
 /* ------------------------------------------------------------------------------------------- a filled cache */
@@ -124,8 +125,8 @@ static bool rows_take(bench_cache *b) {
     return b->q && b->k && b->v && b->out;
 }
 
-int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c, int tokens_max,
-                     int batch_max) {
+int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c,
+                     int tokens_max, int batch_max) {
     engine_options e = common_engine_options(c);
     kvt_options opt = kvt_options_default();
     kvt_bytes_info info;

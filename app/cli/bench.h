@@ -22,8 +22,8 @@ double bench_ms_since(uint64_t start_ns);
 /* {"command", "cpu", "threads", "bandwidth_read", "rows": []}; rows are appended to the array inside. */
 json_t *bench_json(const char *command, const kvt_workers *team, double bandwidth, json_t *rows);
 
-/* A cache of a model's layers with room for one sequence of tokens_max tokens and steps of batch_max, and synthetic rows
- * to fill it with. */
+/* A cache of a model's layers with room for one sequence of tokens_max tokens and steps of batch_max, and synthetic
+ * rows to fill it with. */
 typedef struct bench_cache {
     kvt_cache *cache;
     model_config config;
@@ -34,8 +34,8 @@ typedef struct bench_cache {
 } bench_cache;
 
 /* CLI_DONE, or CLI_FAILED told on stderr; bench_cache_close in either case. */
-int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c, int tokens_max,
-                     int batch_max);
+int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c,
+                     int tokens_max, int batch_max);
 void bench_cache_close(bench_cache *b);
 /* Bring the sequence to n tokens, forwards by synthetic keys and values, backwards by truncation. */
 int bench_cache_fill(bench_cache *b, int n_tokens);

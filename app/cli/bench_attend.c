@@ -11,7 +11,8 @@ static int options_read(attend_options *o, int argc, char **argv) {
     common_options *c = &o->common;
     const option rows[] = {
         OPTION_MODEL(*c),
-        { "--depths", "TOKENS,...", OPTION_LIST, &o->depths, "tokens before the new ones (default: 1024,8192)", 0, 1 << 20 },
+        { "--depths", "TOKENS,...", OPTION_LIST, &o->depths, "tokens before the new ones (default: 1024,8192)", 0,
+          1 << 20 },
         { "--rows", "ROWS", OPTION_INT, &o->rows, "new tokens of a prefill step (default: 512)", 2, 4096 },
         OPTION_KV(*c),
         OPTION_K(*c),
@@ -63,12 +64,12 @@ static int measure(bench_cache *b, int depth, int rows, double bandwidth, attend
 static void tell(const attend_row *r, bool json, json_t *rows) {
     const char *kind = r->rows == 1 ? "decode" : "prefill";
     if (json)
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "phase", kind, "depth", r->depth, "rows",
-                                              r->rows, "us_per_layer", r->us, "gb_per_s", r->gb_per_s, "gflop_per_s",
-                                              r->gflop_per_s, "bandwidth_share", r->share));
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "phase", kind, "depth", r->depth,
+                                              "rows", r->rows, "us_per_layer", r->us, "gb_per_s", r->gb_per_s,
+                                              "gflop_per_s", r->gflop_per_s, "bandwidth_share", r->share));
     else
-        printf("%-8s %8d %6d %14.1f %9.2f %9.1f %8.1f %%\n", kind, r->depth, r->rows, r->us, r->gb_per_s, r->gflop_per_s,
-               100 * r->share);
+        printf("%-8s %8d %6d %14.1f %9.2f %9.1f %8.1f %%\n", kind, r->depth, r->rows, r->us, r->gb_per_s,
+               r->gflop_per_s, 100 * r->share);
 }
 
 static int run(const attend_options *o, bench_cache *b, kvt_workers *team, const model_config *config) {
@@ -79,8 +80,9 @@ static int run(const attend_options *o, bench_cache *b, kvt_workers *team, const
     int status = bench_cache_open(b, config, team, &o->common, most + o->rows, o->rows > 512 ? o->rows : 512);
     json_t *rows = json_array();
     if (!o->common.json)
-        printf("%s, %d threads, read bandwidth %.1f GB/s\n%-8s %8s %6s %14s %9s %9s %10s\n", kvt_cpu(), kvt_workers_count(team),
-               bandwidth / 1e9, "phase", "depth", "rows", "us per layer", "GB/s", "GFLOP/s", "of read");
+        printf("%s, %d threads, read bandwidth %.1f GB/s\n%-8s %8s %6s %14s %9s %9s %10s\n", kvt_cpu(),
+               kvt_workers_count(team), bandwidth / 1e9, "phase", "depth", "rows", "us per layer", "GB/s", "GFLOP/s",
+               "of read");
     for (int i = 0; i < 2 * n && status == CLI_DONE; i++) {
         attend_row r;
         status = measure(b, depth[i % n], i < n ? 1 : o->rows, bandwidth, &r);
@@ -103,7 +105,8 @@ int bench_attend(int argc, char **argv) {
     const char *path = model_path(o.common.model);
     if (!path) return CLI_FAILED;
     if (model_describe(path, &config, &info, &err) != KVT_OK) return cli_fail("%s", err.text);
-    if (kvt_workers_open(&team, o.common.threads) != KVT_OK) return cli_fail("%d threads cannot be had", o.common.threads);
+    if (kvt_workers_open(&team, o.common.threads) != KVT_OK)
+        return cli_fail("%d threads cannot be had", o.common.threads);
     status = run(&o, &b, team, &config);
     bench_cache_close(&b);
     kvt_workers_close(team);

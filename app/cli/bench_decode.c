@@ -17,11 +17,12 @@ static int options_read(forward_options *o, bool decode, int argc, char **argv) 
         OPTION_MODEL(*c),
         decode ? (option){ "--depths", "TOKENS,...", OPTION_LIST, &o->list,
                            "tokens already in the cache (default: 0,1024,8192,32768)", 0, 1 << 20 }
-               : (option){ "--tokens", "TOKENS,...", OPTION_LIST, &o->list, "lengths of the prompt (default: 512,4096)", 1,
-                           1 << 20 },
-        { "--steps", "N", OPTION_INT, &o->steps, decode ? "steps, of which the median is told (default: 15)"
-                                                        : "repetitions, of which the median is told (default: 3)", 1,
-          BENCH_REPEATS },
+               : (option){ "--tokens", "TOKENS,...", OPTION_LIST, &o->list, "lengths of the prompt (default: 512,4096)",
+                           1, 1 << 20 },
+        { "--steps", "N", OPTION_INT, &o->steps,
+          decode ? "steps, of which the median is told (default: 15)"
+                 : "repetitions, of which the median is told (default: 3)",
+          1, BENCH_REPEATS },
         OPTION_KV(*c),
         OPTION_K(*c),
         OPTION_V(*c),
@@ -67,7 +68,8 @@ static int forward_open(forward *f, const forward_options *o, int slack) {
     f->tokens = malloc((size_t)chunk * sizeof *f->tokens);
     f->logits = malloc((size_t)c->n_vocab * sizeof *f->logits);
     bool taken = f->tokens && f->logits;
-    if (!taken || model_state_new(&f->state, f->loaded.model, chunk, (kvt_math)o->common.math, f->loaded.team) != KVT_OK)
+    if (!taken ||
+        model_state_new(&f->state, f->loaded.model, chunk, (kvt_math)o->common.math, f->loaded.team) != KVT_OK)
         return cli_fail("no memory for steps of %d tokens", chunk);
     for (int i = 0; i < chunk; i++) f->tokens[i] = (int32_t)((i * 7919 + 17) % c->n_vocab);
     return CLI_DONE;
@@ -126,9 +128,10 @@ static int decode_measure(forward *f, int depth, int steps, decode_row *out) {
 
 static void decode_tell(const decode_row *r, bool json, json_t *rows) {
     if (json)
-        json_array_append_new(rows, json_pack("{s:i, s:f, s:f, s:I, s:f, s:f}", "depth", r->depth, "ms_per_token", r->ms,
-                                              "tokens_per_s", 1e3 / r->ms, "attend_bytes", (json_int_t)r->attend_bytes,
-                                              "attend_gb_per_s", r->attend_gb_per_s, "bandwidth_share", r->share));
+        json_array_append_new(rows,
+                              json_pack("{s:i, s:f, s:f, s:I, s:f, s:f}", "depth", r->depth, "ms_per_token", r->ms,
+                                        "tokens_per_s", 1e3 / r->ms, "attend_bytes", (json_int_t)r->attend_bytes,
+                                        "attend_gb_per_s", r->attend_gb_per_s, "bandwidth_share", r->share));
     else
         printf("%8d %10.2f %10.1f %11.2f %12s %8.2f %8.1f %%\n", r->depth, r->ms, 1e3 / r->ms, r->attend_ms,
                show_bytes(r->attend_bytes).text, r->attend_gb_per_s, 100 * r->share);
@@ -143,8 +146,8 @@ int bench_decode(int argc, char **argv) {
     status = forward_open(&f, &o, 1);
     if (status == CLI_DONE && !o.common.json)
         printf("%s, %d threads, read bandwidth %.1f GB/s\n%8s %10s %10s %11s %12s %8s %10s\n", kvt_cpu(),
-               kvt_workers_count(f.loaded.team), f.bandwidth / 1e9, "depth", "ms/token", "tokens/s", "attention", "reads",
-               "GB/s", "of read");
+               kvt_workers_count(f.loaded.team), f.bandwidth / 1e9, "depth", "ms/token", "tokens/s", "attention",
+               "reads", "GB/s", "of read");
     for (int i = 0; i < f.n_list && status == CLI_DONE; i++) {
         decode_row r;
         status = decode_measure(&f, f.list[i], o.steps, &r);
@@ -192,7 +195,8 @@ int bench_prefill(int argc, char **argv) {
         status = prefill_measure(&f, n, &o, &ms);
         if (status != CLI_DONE) break;
         if (o.common.json)
-            json_array_append_new(rows, json_pack("{s:i, s:f, s:f}", "tokens", n, "ms", ms, "tokens_per_s", n * 1e3 / ms));
+            json_array_append_new(rows,
+                                  json_pack("{s:i, s:f, s:f}", "tokens", n, "ms", ms, "tokens_per_s", n * 1e3 / ms));
         else printf("%8d %10.1f %10.1f\n", n, ms, n * 1e3 / ms);
     }
     if (status == CLI_DONE && o.common.json)

@@ -1,8 +1,8 @@
 /* bench_memory.c - kvtile bench memory: a trace of requests goes through the pool, and we look how full it is.
  *
- * No model is computed: the cache has one small layer, but its blocks, tables and counters are the real ones. Requests come
- * in the order of the trace, a fixed number of them alive at once; each brings its prompt in one step and then grows by a
- * token per step. The share of reserved bytes that hold a token is averaged over the steps. */
+ * No model is computed: the cache has one small layer, but its blocks, tables and counters are the real ones. Requests
+ * come in the order of the trace, a fixed number of them alive at once; each brings its prompt in one step and then
+ * grows by a token per step. The share of reserved bytes that hold a token is averaged over the steps. */
 #include "bench.h"
 
 #include <errno.h>
@@ -86,7 +86,8 @@ static int batch_max(const trace *t, int alive) {
     return t->longest + alive;
 }
 
-static kvt_status replay_open(replay *r, const trace *t, const common_options *c, kvt_cache_kind kind, int block, int alive) {
+static kvt_status replay_open(replay *r, const trace *t, const common_options *c, kvt_cache_kind kind, int block,
+                              int alive) {
     const kvt_layer layer = { .kind = KVT_LAYER_FULL, .n_heads_q = 1, .n_heads_kv = 1, .dim_k = DIM, .dim_v = DIM };
     size_t n = (size_t)alive;
     *r = (replay){ .trace = t, .alive_max = alive };
@@ -191,11 +192,12 @@ static int measure(const memory_options *o, const trace *t, int i, json_t *rows)
     if (status != KVT_OK) return cli_fail("the replay: %s", kvt_status_text(status));
     if (cli_stop) return CLI_INTERRUPTED;
     if (o->common.json)
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:f, s:f, s:I}", "cache", kind, "block_tokens", cases[i].block,
-                                              "use_share", share, "tokens_held_mean", held, "tokens_reserved_most",
-                                              (json_int_t)reserved));
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:f, s:f, s:I}", "cache", kind, "block_tokens",
+                                              cases[i].block, "use_share", share, "tokens_held_mean", held,
+                                              "tokens_reserved_most", (json_int_t)reserved));
     else if (cases[i].kind == KVT_PAGED)
-        printf("paged, blocks of %-4d %9.2f %% %14.0f %16s\n", cases[i].block, 100 * share, held, show_count(reserved).text);
+        printf("paged, blocks of %-4d %9.2f %% %14.0f %16s\n", cases[i].block, 100 * share, held,
+               show_count(reserved).text);
     else printf("contiguous %10s %9.2f %% %14.0f %16s\n", "", 100 * share, held, show_count(reserved).text);
     return CLI_DONE;
 }
@@ -207,7 +209,8 @@ static int run(const memory_options *o, const trace *t, kvt_workers *team) {
     cli_catch_interrupt();
     if (!o->common.json)
         printf("%s, %d threads, read bandwidth %.1f GB/s; %s requests, the longest of %s tokens, %d alive at once\n"
-               "%-20s %11s %14s %16s\n", kvt_cpu(), kvt_workers_count(team), bandwidth / 1e9, show_count((uint64_t)t->n).text,
+               "%-20s %11s %14s %16s\n",
+               kvt_cpu(), kvt_workers_count(team), bandwidth / 1e9, show_count((uint64_t)t->n).text,
                show_count((uint64_t)t->longest).text, o->alive, "cache", "in use", "tokens held", "most reserved");
     for (int i = 0; i < N_CASES && status == CLI_DONE; i++) status = measure(o, t, i, rows);
     if (status == CLI_DONE && o->common.json) return json_print(bench_json("bench memory", team, bandwidth, rows));
@@ -243,7 +246,8 @@ int bench_memory(int argc, char **argv) {
     int status = options_read(&o, argc, argv);
     if (status != OPTIONS_GO) return status;
     const char *data = getenv("KVTILE_DATA");
-    if (!o.file && !data) return cli_usage("bench memory", "a trace is wanted, or KVTILE_DATA with azure_conv.csv in it");
+    if (!o.file && !data)
+        return cli_usage("bench memory", "a trace is wanted, or KVTILE_DATA with azure_conv.csv in it");
     if (!o.file) {
         snprintf(path, sizeof path, "%s/azure_conv.csv", data);
         o.file = path;

@@ -6,7 +6,8 @@
 
 #include "base/sys.h"
 
-static const char TEXT[] = "A cache keeps the keys and values of all tokens before, so that the next one is computed alone. ";
+static const char TEXT[] =
+    "A cache keeps the keys and values of all tokens before, so that the next one is computed alone. ";
 
 typedef struct reuse_options {
     common_options common;
@@ -27,7 +28,8 @@ static int options_read(reuse_options *o, int argc, char **argv) {
         OPTION_MODEL(*c),
         { "--tokens", "TOKENS", OPTION_INT, &o->prompt_tokens, "length of the prompt (default: 256)", 1, 1 << 20 },
         { "-n", "TOKENS", OPTION_INT, &o->answer_tokens, "tokens of the answer (default: 32)", 1, 1 << 20 },
-        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "what a contiguous cache reserves (default: the model's context)", 1, 1 << 24 },
+        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "what a contiguous cache reserves (default: the model's context)", 1,
+          1 << 24 },
         OPTION_KV(*c),
         OPTION_BLOCK(*c),
         OPTION_MATH(*c),
@@ -91,22 +93,23 @@ static void tell(const reuse_row *r, const reuse_row *none, bool json, json_t *r
     double fewer = (double)none->positions / (double)r->positions, faster = none->seconds / r->seconds;
     bool same = same_answer(&r->answer, &none->answer);
     if (json)
-        json_array_append_new(rows, json_pack("{s:s, s:I, s:f, s:I, s:I, s:f, s:f, s:b}", "cache", kvt_cache_kind_name(r->kind),
-                                              "positions_computed", (json_int_t)r->positions, "seconds", r->seconds,
-                                              "bytes_used", (json_int_t)r->bytes_used, "bytes_reserved",
-                                              (json_int_t)r->bytes_reserved, "positions_ratio", fewer, "speedup", faster,
-                                              "same_answer", same));
+        json_array_append_new(
+            rows, json_pack("{s:s, s:I, s:f, s:I, s:I, s:f, s:f, s:b}", "cache", kvt_cache_kind_name(r->kind),
+                            "positions_computed", (json_int_t)r->positions, "seconds", r->seconds, "bytes_used",
+                            (json_int_t)r->bytes_used, "bytes_reserved", (json_int_t)r->bytes_reserved,
+                            "positions_ratio", fewer, "speedup", faster, "same_answer", same));
     else
-        printf("%-11s %10s %10.2f %10s %10s %9.1f x %8.1f x  %s\n", kvt_cache_kind_name(r->kind), show_count(r->positions).text,
-               r->seconds, show_bytes((double)r->bytes_used).text, show_bytes((double)r->bytes_reserved).text, fewer, faster,
-               same ? "same" : "DIFFERENT");
+        printf("%-11s %10s %10.2f %10s %10s %9.1f x %8.1f x  %s\n", kvt_cache_kind_name(r->kind),
+               show_count(r->positions).text, r->seconds, show_bytes((double)r->bytes_used).text,
+               show_bytes((double)r->bytes_reserved).text, fewer, faster, same ? "same" : "DIFFERENT");
 }
 
 static int run(const reuse_options *o, const loaded *l, const prompt *p, reuse_row result[3]) {
     static const kvt_cache_kind kinds[] = { KVT_NONE, KVT_CONTIGUOUS, KVT_PAGED };
     int context = o->common.ctx ? o->common.ctx : model_config_of(l->model)->context;
     if (p->n_tokens + o->answer_tokens > context)
-        return cli_fail("%d tokens and an answer of %d are more than the context of %d", p->n_tokens, o->answer_tokens, context);
+        return cli_fail("%d tokens and an answer of %d are more than the context of %d", p->n_tokens, o->answer_tokens,
+                        context);
     double bandwidth = bench_bandwidth(l->team);
     cli_catch_interrupt();
     for (int i = 0; i < 3; i++) {
@@ -116,7 +119,8 @@ static int run(const reuse_options *o, const loaded *l, const prompt *p, reuse_r
     }
     json_t *rows = json_array();
     if (!o->common.json)
-        printf("%s, %d threads, read bandwidth %.1f GB/s; prompt of %d tokens, answer of %d\n%-11s %10s %10s %10s %10s %11s %10s  answer\n",
+        printf("%s, %d threads, read bandwidth %.1f GB/s; prompt of %d tokens, answer of %d\n"
+               "%-11s %10s %10s %10s %10s %11s %10s  answer\n",
                kvt_cpu(), kvt_workers_count(l->team), bandwidth / 1e9, p->n_tokens, result[0].answer.n_tokens, "cache",
                "positions", "seconds", "used", "reserved", "fewer", "faster");
     for (int i = 0; i < 3; i++) tell(&result[i], &result[0], o->common.json, rows);

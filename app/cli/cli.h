@@ -1,6 +1,7 @@
 /* cli.h - what the commands of the program share: how options are read, how failures are told, how work is shown.
  *
- * A command is a row of main.c's table and a file of its own. It prints its result on stdout and everything else on stderr. */
+ * A command is a row of main.c's table and a file of its own. It prints its result on stdout and everything else on
+ * stderr. */
 #ifndef APP_CLI_H
 #define APP_CLI_H
 
@@ -86,16 +87,22 @@ typedef struct common_options {
 
 common_options common_options_default(void);
 /* Rows for a command's table, each with its place in a common_options. */
-#define OPTION_MODEL(c) { "-m", "MODEL", OPTION_TEXT, &(c).model, "a .gguf file (default: the one that `make model` fetches)" }
-#define OPTION_THREADS(c) { "--threads", "N", OPTION_INT, &(c).threads, "threads (default: processors of this process)", 1, 256 }
-#define OPTION_MATH(c) { "--math", "fast|exact", OPTION_CHOICE, &(c).math, "precision: 8-bit activations (default), or float32" }
-#define OPTION_CACHE(c) { "--cache", "paged|contiguous|none", OPTION_CHOICE, &(c).kind, "how the cache is kept (default: paged)" }
+#define OPTION_MODEL(c)                                                                                                \
+    { "-m", "MODEL", OPTION_TEXT, &(c).model, "a .gguf file (default: the one that `make model` fetches)" }
+#define OPTION_THREADS(c)                                                                                              \
+    { "--threads", "N", OPTION_INT, &(c).threads, "threads (default: processors of this process)", 1, 256 }
+#define OPTION_MATH(c)                                                                                                 \
+    { "--math", "fast|exact", OPTION_CHOICE, &(c).math, "precision: 8-bit activations (default), or float32" }
+#define OPTION_CACHE(c)                                                                                                \
+    { "--cache", "paged|contiguous|none", OPTION_CHOICE, &(c).kind, "how the cache is kept (default: paged)" }
 #define OPTION_KV(c) { "--kv", "bf16|f16|f32", OPTION_CHOICE, &(c).kv, "format of keys and values (default: bf16)" }
 #define OPTION_K(c) { "--k", "bf16|f16|f32", OPTION_CHOICE, &(c).k, "format of keys alone" }
 #define OPTION_V(c) { "--v", "bf16|f16|f32", OPTION_CHOICE, &(c).v, "format of values alone" }
 #define OPTION_BLOCK(c) { "--block", "16|32|64", OPTION_CHOICE, &(c).block, "tokens of a block (default: 32)" }
-#define OPTION_CHUNK(c) { "--chunk", "TOKENS", OPTION_INT, &(c).chunk, "most tokens of one step (default: 512)", 1, 65536 }
-#define OPTION_CACHE_SIZE(c) { "--cache-size", "BYTES", OPTION_BYTES, &(c).cache_bytes, "limit of the cache, e.g. 512M, 4GiB" }
+#define OPTION_CHUNK(c)                                                                                                \
+    { "--chunk", "TOKENS", OPTION_INT, &(c).chunk, "most tokens of one step (default: 512)", 1, 65536 }
+#define OPTION_CACHE_SIZE(c)                                                                                           \
+    { "--cache-size", "BYTES", OPTION_BYTES, &(c).cache_bytes, "limit of the cache, e.g. 512M, 4GiB" }
 #define OPTION_JSON(c) { "--json", NULL, OPTION_FLAG, &(c).json, "one JSON object on stdout" }
 
 /* Engine options from common ones; the context and the number of sequences are the command's. */
@@ -120,7 +127,7 @@ const char *model_path(const char *given);
 /* Not 0 once Ctrl-C was pressed; the second time ends the process at once. */
 extern volatile sig_atomic_t cli_stop;
 void cli_catch_interrupt(void);
-/* Flush stdout. CLI_DONE: written, or nobody reads any more (a closed pipe is no failure); CLI_FAILED: told on stderr. */
+/* Flush stdout. CLI_DONE: written, or nobody reads any more (a closed pipe is no failure); CLI_FAILED: told. */
 int cli_flush(void);
 
 /* ------------------------------------------------------------------------------------------- showing */

@@ -36,7 +36,8 @@ static void print_table(const described *d) {
     for (int f = 0; kvt_format_name((kvt_format)f); f++) {
         size_t bytes = bytes_per_token(d, (kvt_format)f);
         printf("  cache %-6s %s bytes per token, %s for %s tokens\n", kvt_format_name((kvt_format)f),
-               show_count(bytes).text, show_bytes((double)bytes * c->context).text, show_count((uint64_t)c->context).text);
+               show_count(bytes).text, show_bytes((double)bytes * c->context).text,
+               show_count((uint64_t)c->context).text);
     }
 }
 
@@ -45,13 +46,13 @@ static int print_json(const described *d) {
     json_t *layers = json_array();
     for (int i = 0; i < d->config.n_layers; i++) {
         const kvt_layer *l = &d->layers[i];
-        json_array_append_new(layers, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "kind", "full", "n_heads", l->n_heads_q,
-                                                "n_heads_kv", l->n_heads_kv, "dim_k", l->dim_k, "dim_v", l->dim_v, "window",
-                                                0));
+        json_array_append_new(layers, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "kind", "full", "n_heads",
+                                                l->n_heads_q, "n_heads_kv", l->n_heads_kv, "dim_k", l->dim_k, "dim_v",
+                                                l->dim_v, "window", 0));
     }
-    return json_print(json_pack("{s:s, s:i, s:i, s:i, s:I, s:o}", "arch", d->config.arch, "n_layers", d->config.n_layers,
-                                "n_vocab", d->config.n_vocab, "context_train", d->config.context, "weights_bytes",
-                                (json_int_t)d->info.weights_bytes, "layers", layers));
+    return json_print(json_pack("{s:s, s:i, s:i, s:i, s:I, s:o}", "arch", d->config.arch, "n_layers",
+                                d->config.n_layers, "n_vocab", d->config.n_vocab, "context_train", d->config.context,
+                                "weights_bytes", (json_int_t)d->info.weights_bytes, "layers", layers));
 }
 
 static int inspect(described *d, const common_options *c) {

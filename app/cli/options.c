@@ -135,7 +135,8 @@ static int refuse_value(const option_set *set, const option *o, const char *text
     case OPTION_LIST:
         return cli_usage(set->command, "%s wants %s from %.15g to %.15g, not \"%s\"", o->name,
                          o->kind == OPTION_LIST ? "numbers" : "a number", o->least, o->most, text);
-    case OPTION_BYTES: return cli_usage(set->command, "%s wants a size such as 512M or 4GiB, not \"%s\"", o->name, text);
+    case OPTION_BYTES:
+        return cli_usage(set->command, "%s wants a size such as 512M or 4GiB, not \"%s\"", o->name, text);
     case OPTION_CHOICE: return cli_usage(set->command, "%s is one of %s, not \"%s\"", o->name, o->value, text);
     default: return cli_usage(set->command, "%s does not take \"%s\"", o->name, text);
     }

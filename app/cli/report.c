@@ -65,8 +65,8 @@ static void cache_lines(const figures *f) {
         fprintf(stderr, ", in %s blocks of %d", show_count(c->blocks_used).text, f->opt.block_tokens);
     fprintf(stderr, "\n");
     if (c->blocks_shared > 0)
-        fprintf(stderr, "           %s blocks shared: %s tokens kept once that count %s\n", show_count(c->blocks_shared).text,
-                show_count(c->tokens_stored).text, show_count(c->tokens_held).text);
+        fprintf(stderr, "           %s blocks shared: %s tokens kept once that count %s\n",
+                show_count(c->blocks_shared).text, show_count(c->tokens_stored).text, show_count(c->tokens_held).text);
 }
 
 static void saved_line(const figures *f) {
@@ -84,8 +84,8 @@ static void saved_line(const figures *f) {
 
 void report_table(const run_report *r) {
     figures f = figures_of(r);
-    fprintf(stderr, "\n  prompt   %s tokens, %.0f tokens/s; first token after %.0f ms\n", show_count(f.prompt_tokens).text,
-            f.prefill_per_s, f.ttft_ms);
+    fprintf(stderr, "\n  prompt   %s tokens, %.0f tokens/s; first token after %.0f ms\n",
+            show_count(f.prompt_tokens).text, f.prefill_per_s, f.ttft_ms);
     fprintf(stderr, "  answer   %s tokens, %.1f tokens/s, %.2f ms each (%s)\n", show_count(f.completion_tokens).text,
             f.decode_per_s, f.tpot_ms, finish_name(r->answers[0].finish));
     cache_lines(&f);
@@ -112,11 +112,11 @@ static json_t *json_samples(const run_report *r, int n_answers) {
 
 static json_t *json_cache(const figures *f) {
     const kvt_stats *c = &f->cache;
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}", "kind", kvt_cache_kind_name(f->opt.kind), "k_format",
-                     kvt_format_name(f->opt.k_format), "v_format", kvt_format_name(f->opt.v_format), "block_tokens",
-                     f->opt.block_tokens, "bytes_per_token", (json_int_t)c->bytes_per_token, "bytes_used",
-                     (json_int_t)c->bytes_used, "bytes_reserved", (json_int_t)c->bytes_reserved, "blocks_used",
-                     (json_int_t)c->blocks_used, "blocks_shared", (json_int_t)c->blocks_shared);
+    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}", "kind", kvt_cache_kind_name(f->opt.kind),
+                     "k_format", kvt_format_name(f->opt.k_format), "v_format", kvt_format_name(f->opt.v_format),
+                     "block_tokens", f->opt.block_tokens, "bytes_per_token", (json_int_t)c->bytes_per_token,
+                     "bytes_used", (json_int_t)c->bytes_used, "bytes_reserved", (json_int_t)c->bytes_reserved,
+                     "blocks_used", (json_int_t)c->blocks_used, "blocks_shared", (json_int_t)c->blocks_shared);
 }
 
 int report_json(const run_report *r) {

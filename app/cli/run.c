@@ -49,7 +49,8 @@ static int options_read(run_options *o, int argc, char **argv) {
         { "-n", "TOKENS", OPTION_INT, &o->tokens_max, "most tokens of an answer (default: 128)", 1, 16777216 },
         { "--chat", NULL, OPTION_FLAG, &p->chat, "the prompt is a user's message; the model's chat template is used" },
         { "--system", "TEXT", OPTION_TEXT, &p->system, "with --chat: the system message" },
-        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "longest prompt and answer together (default: the model's)", 1, 16777216 },
+        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "longest prompt and answer together (default: the model's)", 1,
+          16777216 },
         OPTION_CACHE(*c),
         OPTION_CACHE_SIZE(*c),
         OPTION_BLOCK(*c),
@@ -65,7 +66,8 @@ static int options_read(run_options *o, int argc, char **argv) {
         OPTION_MATH(*c),
         OPTION_CHUNK(*c),
         OPTION_THREADS(*c),
-        { "--logits", "FILE", OPTION_TEXT, &o->logits, "write float32 [tokens][vocabulary], the row behind each token" },
+        { "--logits", "FILE", OPTION_TEXT, &o->logits,
+          "write float32 [tokens][vocabulary], the row behind each token" },
         OPTION_JSON(*c),
     };
     const option_set set = {
@@ -84,7 +86,8 @@ static int options_read(run_options *o, int argc, char **argv) {
         return cli_usage("run", "\"%s\" is no option (a prompt is given with -p)", p->operand);
     int n_sources = !!p->text + !!p->file + !!p->lines + p->n_operands;
     if (n_sources != 1)
-        return cli_usage("run", n_sources ? "one of -p, -f, - and --prompts, not several" : "a prompt is wanted: -p, -f or -");
+        return cli_usage("run",
+                         n_sources ? "one of -p, -f, - and --prompts, not several" : "a prompt is wanted: -p, -f or -");
     if (p->system && !p->chat) return cli_usage("run", "--system goes with --chat");
     if (o->logits && (o->n_samples > 1 || p->lines)) return cli_usage("run", "--logits is for a single answer");
     return OPTIONS_GO;
@@ -161,8 +164,8 @@ static bool too_large(const engine_options *e, const model *m) {
     return status == KVT_E_LIMIT || need.bytes_total > sys_memory_total() / 2;
 }
 
-/* Without --ctx the context is the model's, or what this run needs: where nothing is kept, a step's scratch grows with the
- * context; and a model trained on a million tokens must not ask for a million tokens' memory. */
+/* Without --ctx the context is the model's, or what this run needs: where nothing is kept, a step's scratch grows with
+ * the context; and a model trained on a million tokens must not ask for a million tokens' memory. */
 static engine_options engine_wanted(const run_state *r) {
     engine_options e = common_engine_options(&r->opt->common);
     e.sequences_max = r->n_answers;
@@ -179,7 +182,8 @@ static int engine_prepare(run_state *r) {
     int trained = model_config_of(r->loaded.model)->context, limit = r->opt->common.ctx ? e.context : trained;
     for (int i = 0; i < r->prompts.n; i++)
         if (r->prompts.prompt[i].n_tokens > limit)
-            return cli_fail("the prompt has %d tokens, the context holds %d (--ctx)", r->prompts.prompt[i].n_tokens, limit);
+            return cli_fail("the prompt has %d tokens, the context holds %d (--ctx)", r->prompts.prompt[i].n_tokens,
+                            limit);
     if (engine_open(&r->engine, r->loaded.model, r->loaded.team, &e, &err) != KVT_OK)
         return cli_fail("%s%s", e.cache_bytes ? "--cache-size: " : "", err.text);
     if (e.context > trained)

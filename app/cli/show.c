@@ -72,7 +72,8 @@ progress progress_of(const char *what) {
 
 void progress_show(progress *p, int64_t done, int64_t total) {
     char bar[BAR_COLUMNS + 1];
-    if (!isatty(STDERR_FILENO) || sys_now_ns() - p->start_ns < PATIENCE_NS || total <= 0 || (done >= total && !p->shown))
+    if (!isatty(STDERR_FILENO) || sys_now_ns() - p->start_ns < PATIENCE_NS || total <= 0 ||
+        (done >= total && !p->shown))
         return;
     int filled = (int)(done * BAR_COLUMNS / total);
     for (int i = 0; i < BAR_COLUMNS; i++) bar[i] = i < filled ? '#' : '.';

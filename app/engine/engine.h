@@ -1,8 +1,9 @@
 /* engine.h - the door of the engine: sequences of tokens that grow, one step after the other, and answers to prompts.
  *
- * One rule makes the three kinds of cache one code path: a step computes the tokens of each sequence that the cache does
- * not hold yet. Paged and contiguous caches hold all but the newest; KVT_NONE holds nothing, so every step computes the
- * whole sequence again, in one go (what one step leaves behind is dropped, so it cannot be cut into chunks).
+ * One rule makes the three kinds of cache one code path: a step computes the tokens of each sequence that the cache
+ * does not hold yet. Paged and contiguous caches hold all but the newest; KVT_NONE holds nothing, so every step
+ * computes the whole sequence again, in one go (what one step leaves behind is dropped, so it cannot be cut into
+ * chunks).
  *
  * Owns who is in a step, and sampling. Knows no tensors. */
 #ifndef APP_ENGINE_H

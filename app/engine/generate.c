@@ -1,4 +1,4 @@
-/* generate.c - answers to prompts: one prefill each, forks for the samples, then token by token with those unfinished. */
+/* generate.c - answers to prompts: one prefill each, forks for the samples, then token by token while any goes on. */
 #include <stdlib.h>
 
 #include "base/log.h"

@@ -106,8 +106,8 @@ static double weight_of(const candidate *list, int n) {
     return sum;
 }
 
-/* Keep the beginning of the ranking that the options allow, ranked, at the end of the list (last = best): the number kept.
- * The heap gives one rank after the other, so only as many are sorted as are kept. */
+/* Keep the beginning of the ranking that the options allow, ranked, at the end of the list (last = best): the number
+ * kept. The heap gives one rank after the other, so only as many are sorted as are kept. */
 static int rank(candidate *list, int n, const sample_options *opt) {
     int most = opt->top_k > 0 && opt->top_k < n ? opt->top_k : n, kept = 0;
     double total = most < n ? 0 : weight_of(list, n);

@@ -1,4 +1,4 @@
-/* arch.h - what tells one architecture from another: a row of names and options, read by config.c, weights.c and block.c.
+/* arch.h - what tells one architecture from another: a row of names and options for config, weights and block.
  *
  * An architecture is described, not subclassed: the forward pass asks the options, it never asks which one it is. */
 #ifndef APP_ARCH_H

@@ -30,7 +30,8 @@ static kvt_status number(const reader *r, const char *name, int least, int most,
     if (otherwise == REQUIRED || file_has(r->f, key_of(r, name, key)))
         TRY(file_u32(r->f, key_of(r, name, key), &v, r->err));
     if (v < (uint32_t)least || v > (uint32_t)most)
-        return file_fail(r->f, r->err, KVT_E_CORRUPT, "%s is %u, outside %d .. %d", key_of(r, name, key), v, least, most);
+        return file_fail(r->f, r->err, KVT_E_CORRUPT, "%s is %u, outside %d .. %d", key_of(r, name, key), v, least,
+                         most);
     *out = (int)v;
     return KVT_OK;
 }

@@ -1,4 +1,4 @@
-/* model.h - the door of the model: a file becomes a description, weights, a tokenizer; a batch of tokens becomes logits.
+/* model.h - the door of the model: a file becomes description, weights, tokenizer; a batch of tokens becomes logits.
  *
  * Owns the forward pass and everything it reads. Knows no requests: who is in a batch, and when, is the engine's. */
 #ifndef APP_MODEL_H

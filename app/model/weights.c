@@ -57,8 +57,8 @@ static kvt_status tensor_find(const loader *l, tensor_role role, int layer, cons
     TRY(file_need(l->f, name_of(l->arch, role, layer, name), out, l->err));
     const file_tensor *t = *out;
     if (t->n_dims > 2 || t->dims[0] != need.cols || t->dims[1] != need.rows)
-        return file_fail(l->f, l->err, KVT_E_CORRUPT, "tensor %s is %zu x %zu, the keys say %zu x %zu", name, t->dims[1],
-                         t->dims[0], need.rows, need.cols);
+        return file_fail(l->f, l->err, KVT_E_CORRUPT, "tensor %s is %zu x %zu, the keys say %zu x %zu", name,
+                         t->dims[1], t->dims[0], need.rows, need.cols);
     return KVT_OK;
 }
 

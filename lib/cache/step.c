@@ -34,7 +34,7 @@ static kvt_status entry_read(kvt_cache *c, const kvt_batch *batch, int i) {
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: seqs[%d] is in the batch twice", i);
     if (n_new < 1) return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: n_new[%d] is %d", i, n_new);
     if (n_new > c->tokens_max - s->length)
-        return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: seqs[%d] has %d tokens and %d new ones, tokens_max is %d", i,
+        return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: seqs[%d] has %d tokens, %d more pass tokens_max, %d", i,
                         s->length, n_new, c->tokens_max);
     if (n_new > c->batch_tokens_max - c->step.n_rows)
         return log_fail(&c->log, KVT_E_LIMIT, "kvt_reserve: the batch has more rows than batch_tokens_max, %d",

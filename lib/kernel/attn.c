@@ -9,7 +9,7 @@
 #include "scalar.h"
 
 /* Tiles are read in one order: keys of a step, values of that step, keys of the next one. Prefetching runs this many
- * tiles ahead: half as many do not hide the memory's latency, twice as many come to be too early for what is in flight. */
+ * tiles ahead: half as many do not hide the memory's latency, twice as many are more than can be under way at once. */
 enum { AHEAD = 4, STREAM_TILES = 2 * SEGMENT_TILES + AHEAD };
 
 /* Tokens of the segment, from its first on, that any row sees. */
@@ -24,8 +24,8 @@ static int tokens_seen(const attn_segment *seg) {
 
 static int pairs_of(int n_tokens) { return (n_tokens + 2 * TILE - 1) / (2 * TILE); }
 
-/* List the tiles of the first n_tokens tokens in the order of reading; behind the end, the last again. Kernels take keys
- * in pairs, too: where the last pair has no second tile it is the first again, whose scores nobody will see. */
+/* List the tiles of the first n_tokens tokens in the order of reading; behind the end, the last again. Kernels take
+ * keys in pairs, too: where the last pair has no second tile it is the first again, whose scores nobody will see. */
 static void stream_make(const attn_segment *seg, int n_tokens, const void **stream) {
     const int n_k = (n_tokens + TILE - 1) / TILE;
     int n = 0;

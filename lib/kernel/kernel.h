@@ -183,7 +183,8 @@ typedef struct attn_scratch {
     _Alignas(64) float q[ATTN_DIM_MAX / 2][ATTN_ROWS][2];
 } attn_scratch;
 
-/* Partial result per row: m [n_rows], l [n_rows], o [n_rows][dim_v]. A row that sees none of the segment: m = -inf, l = 0, o = 0. */
+/* Partial result per row: m [n_rows], l [n_rows], o [n_rows][dim_v]. A row that sees none of the segment: m = -inf,
+ * l = 0, o = 0. */
 void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, float *m, float *l, float *o);
 
 #endif

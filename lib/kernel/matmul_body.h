@@ -125,15 +125,16 @@ typedef void (*int8_tile_fn)(word_at wa, word_at wb, int n_blocks, const act_row
  * one, two: the tiles of one and of two words, for 1, 2, ... rows. */
 INLINE void int8_panels(const int8_tile_fn *one, const int8_tile_fn *two, const mm_panels *w, const act_rows *act,
                         int n_rows, float *y, size_t y_stride) {
-    int n_blocks = w->n_k / BLOCK, n_words = w->n_panels * WORDS;
-    for (int i = 0, step; i < n_words; i += step) {
-        step = INT8_TWO_ROWS && n_rows <= INT8_TWO_ROWS ? 2 : 1; /* words of a panel are an even number there */
+    /* Words of a panel are an even number where two go together. */
+    const int step = INT8_TWO_ROWS && n_rows <= INT8_TWO_ROWS ? 2 : 1, n_words = w->n_panels * WORDS;
+    const int8_tile_fn *tile = step == 2 ? two : one;
+    for (int i = 0; i < n_words; i += step) {
         word_at wa = word_of(w, i), wb = word_of(w, i + step - 1);
         for (int r = 0, n; r < n_rows; r += n) {
             n = n_rows - r < INT8_ROWS ? n_rows - r : INT8_ROWS;
             size_t qr = (size_t)r * act->q_stride, sr = (size_t)r * act->block_stride;
             act_rows at = {act->q + qr, act->s + sr, act->fs + sr, act->sum + sr, act->q_stride, act->block_stride};
-            (step == 2 ? two : one)[n - 1](wa, wb, n_blocks, &at, y + (size_t)r * y_stride + i * LANES, y_stride);
+            tile[n - 1](wa, wb, w->n_k / BLOCK, &at, y + (size_t)r * y_stride + i * LANES, y_stride);
         }
     }
 }
@@ -153,8 +154,8 @@ INLINE scales scales_load(int format, word_at w, int b) {
     return s;
 }
 
-/* Column 16 * half + 4 * j + i of the block whose codes are given, widened; i 0 .. 3 and half are constants, j is 0 .. 3,
- * for floats up to 7. */
+/* Column 16 * half + 4 * j + i of the block whose codes are given, widened; half and i (0 .. 3) are constants, j is
+ * 0 .. 3, for floats up to 7. */
 INLINE mf widen(int format, const uint8_t *codes, int half, int j, int i, scales s) {
     if (format == WEIGHT_F32) return mf_load(codes + (16 * half + 4 * j + i) * LINE);
     if (format == WEIGHT_F16 || format == WEIGHT_BF16) {
@@ -169,8 +170,8 @@ INLINE mf widen(int format, const uint8_t *codes, int half, int j, int i, scales
 
 /* One panel by n_rows rows of activations, n_k columns; sums go on from those in y where go_on says so.
  * One panel and no prefetching: two streams at once, or hints beside the processor's own, were measured slower. */
-INLINE void f32_tile(int format, int n_rows, const uint8_t *panel, int n_k, const float *x, size_t xs, int go_on, float *y,
-                     size_t ys) {
+INLINE void f32_tile(int format, int n_rows, const uint8_t *panel, int n_k, const float *x, size_t xs, int go_on,
+                     float *y, size_t ys) {
     const int two = WORDS == 2;
     const word_at wa = {panel, 0}, wb = {panel, two};
 #define START(r)                                              \
@@ -228,8 +229,8 @@ INLINE void f32_tile(int format, int n_rows, const uint8_t *panel, int n_k, cons
 
 typedef void (*f32_tile_fn)(const uint8_t *panel, int n_k, const float *x, size_t xs, int go_on, float *y, size_t ys);
 
-/* All rows by one panel, as many at a time as there are registers for; groups of one size, as 13 rows take longer in 8 and
- * 5 than in 7 and 6. */
+/* All rows by one panel, as many at a time as there are registers for, in groups of one size: 9 rows take longer in 8
+ * and 1 than in 5 and 4. */
 static void f32_panel(const f32_tile_fn *tile, const uint8_t *panel, int n_k, const float *x, size_t xs, int n_rows,
                       int go_on, float *y, size_t ys) {
     for (int r = 0, n; r < n_rows; r += n) {
@@ -257,9 +258,9 @@ INLINE void widen_panel(int format, const uint8_t *panel, int block, int n_block
     }
 }
 
-/* Where there are more rows than one tile takes, WIDE_K columns are widened once for all, into the first-level cache, as a
- * panel of float32 (WIDE_K 0: each tile widens for itself). Sums wait in y in between: a float that was stored is the
- * float that was summed. */
+/* Where there are more rows than one tile takes, WIDE_K columns are widened once for all, into the first-level cache,
+ * as a panel of float32 (WIDE_K 0: each tile widens for itself). Sums wait in y in between: a float that was stored is
+ * the float that was summed. */
 INLINE void f32_panels(int format, const f32_tile_fn *tile, const f32_tile_fn *tile_f32, const mm_panels *w,
                        const float *x, size_t xs, int n_rows, float *y, size_t ys) {
     _Alignas(LINE) float wide[WIDE_K ? WIDE_K * TILE : 1];

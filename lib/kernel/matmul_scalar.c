@@ -8,7 +8,7 @@
 
 enum { LINE = 64, CHUNK = 64, BLOCK = 32 }; /* bytes of a line; columns of a chunk and of a block */
 
-/* Of a chunk: code bytes of one block, codes per byte, lines of 16 f16 pairs behind the codes, what a code is above zero. */
+/* Code bytes of a block, bits of a code, whether minima follow the scales, what is taken off a code. */
 typedef struct codes {
     int block_bytes, bits, has_min, bias;
 } codes;

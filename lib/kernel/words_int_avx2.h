@@ -1,5 +1,5 @@
-/* words_int_avx2.h - the vector words of matrix products in AVX2 with FMA and F16C. A word is the part of a line that one
- * register holds, LANES rows of a panel: here half a line. */
+/* words_int_avx2.h - the vector words of matrix products in AVX2 with FMA and F16C. A word is the part of a line that
+ * one register holds, LANES rows of a panel: here half a line. */
 #ifndef KVT_WORDS_INT_AVX2_H
 #define KVT_WORDS_INT_AVX2_H
 
@@ -34,17 +34,12 @@ WORD mi mi_set4(const void *p) {
 }
 
 /* Pairs of 16-bit floats: the first and the second of each row. */
-WORD mf f16_half(mi x, int half) { /* rows 4 * half .. 4 * half + 3, pair by pair */
-    return _mm256_cvtph_ps(half ? _mm256_extracti128_si256(x, 1) : _mm256_castsi256_si128(x));
+WORD mf f16_low(mi x) { /* from dwords whose upper half is zero */
+    x = _mm256_packus_epi32(x, x);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(x, 0x08)));
 }
-WORD mf mf_f16_first(mi x) {
-    __m256 y = _mm256_shuffle_ps(f16_half(x, 0), f16_half(x, 1), 0x88); /* rows 0 1 4 5 2 3 6 7 */
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(y), 0xd8));
-}
-WORD mf mf_f16_second(mi x) {
-    __m256 y = _mm256_shuffle_ps(f16_half(x, 0), f16_half(x, 1), 0xdd);
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(y), 0xd8));
-}
+WORD mf mf_f16_first(mi x) { return f16_low(_mm256_and_si256(x, _mm256_set1_epi32(0xffff))); }
+WORD mf mf_f16_second(mi x) { return f16_low(_mm256_srli_epi32(x, 16)); }
 WORD mf mf_bf16_first(mi x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)); }
 WORD mf mf_bf16_second(mi x) { return _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000u))); }
 

@@ -35,18 +35,21 @@ WORD mi mi_set4(const void *p) {
 
 /* Pairs of 16-bit floats: the first and the second of each row. */
 WORD mi f16_split(mi x) { /* the first ones of all rows, then the second ones */
-    const __m512i order = _mm512_setr_epi32(0x020000, 0x060004, 0x0a0008, 0x0e000c, 0x120010, 0x160014, 0x1a0018, 0x1e001c,
-                                            0x030001, 0x070005, 0x0b0009, 0x0f000d, 0x130011, 0x170015, 0x1b0019, 0x1f001d);
+    const __m512i order =
+        _mm512_setr_epi32(0x020000, 0x060004, 0x0a0008, 0x0e000c, 0x120010, 0x160014, 0x1a0018, 0x1e001c,
+                          0x030001, 0x070005, 0x0b0009, 0x0f000d, 0x130011, 0x170015, 0x1b0019, 0x1f001d);
     return _mm512_permutexvar_epi16(order, x);
 }
 WORD mf mf_f16_first(mi x) { return _mm512_cvtph_ps(_mm512_castsi512_si256(f16_split(x))); }
 WORD mf mf_f16_second(mi x) { return _mm512_cvtph_ps(_mm512_extracti64x4_epi64(f16_split(x), 1)); }
 WORD mf mf_bf16_first(mi x) { return _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)); }
-WORD mf mf_bf16_second(mi x) { return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u))); }
+WORD mf mf_bf16_second(mi x) {
+    return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));
+}
 
 /* Byte i of each row, signed. */
 WORD mf mf_byte(mi x, int i) { return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(x, 24 - 8 * i), 24)); }
-/* The four bits from `shift` on of each row, less bias (0 or 8). The permutation reads the low four bits of its index. */
+/* The four bits from `shift` on of each row, less bias (0 or 8). The permutation reads only those of its index. */
 WORD mf mf_nibble(mi x, int shift, int bias) {
     __m512 n = bias ? _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7)
                     : _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

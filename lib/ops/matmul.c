@@ -13,10 +13,10 @@
 
 enum {
     LINE = 64,
-    BLOCK = 32,       /* activations that share a scale */
+    BLOCK = 32,        /* activations that share a scale */
     QUANTISE_ROWS = 8, /* of an item */
-    ITEM_ROWS = 96,   /* rows of an item at most: a multiple of what any kernel takes at once, in the second-level cache */
-    ITEM_PANELS = 4,  /* an item's panels are a multiple of what a kernel takes at once */
+    ITEM_ROWS = 96,    /* rows of an item at most: their activations stay in the second-level cache */
+    ITEM_PANELS = 4,   /* an item's panels are a multiple of this, and so few tickets are spent on little work */
     ITEM_PANELS_MAX = 64,
     ITEMS_PER_THREAD = 3 /* more cost tickets, fewer leave threads waiting for the last one */
 };
@@ -100,7 +100,8 @@ void kvt_input_set(kvt_input *in, kvt_workers *team, const float *x, size_t x_st
     in->n_cols = n_cols;
     in->q_stride = q_stride_of(n_cols);
     in->block_stride = block_stride_of(n_cols);
-    if (in->math != KVT_MATH_FAST || n_cols % BLOCK) return; /* only quantised weights ask for codes, and they have blocks */
+    /* Only quantised weights ask for codes, and their columns are whole blocks. */
+    if (in->math != KVT_MATH_FAST || n_cols % BLOCK) return;
     uint64_t callers = fp_enter();
     thread_run(team, (n_rows + QUANTISE_ROWS - 1) / QUANTISE_ROWS, quantise_item, in);
     fp_leave(callers);
@@ -146,7 +147,7 @@ static void piece_run(const matmul_work *work, const piece *c, float *y, size_t 
 static void piece_run_partial(const matmul_work *work, const piece *c, float *y, size_t n_valid) {
     float whole[ITEM_ROWS * TILE];
     piece_run(work, c, whole, TILE);
-    for (int r = 0; r < c->n_rows; r++) memcpy(y + (size_t)r * c->product->y_stride, whole + r * TILE, n_valid * sizeof *y);
+    for (int r = 0; r < c->n_rows; r++, y += c->product->y_stride) memcpy(y, whole + r * TILE, n_valid * sizeof *y);
 }
 
 /* Range `item` of n_total cut into n_items that differ by one unit at most. */
