@@ -10,10 +10,17 @@ CC     ?= cc
 CLANG  ?= clang
 PYTHON ?= python3
 MODEL  ?=
+JOBS   ?= $(shell nproc)
 
 VERSION := 0.1.0
 SOVERSION := 0
 OUT := build/$(MODE)
+
+# V=1 shows the commands; without it a line each.
+comma := ,
+ifeq ($(V),)
+say = @printf '  %-5s %s\n' $(1) $@;
+endif
 
 # ------------------------------------------------------------------------------------------------- flags
 CFLAGS ?= -O2 -g
@@ -67,40 +74,39 @@ program: $(OUT)/kvtile
 ifeq ($(MODE),release)
 program: kvtile
 kvtile: $(OUT)/kvtile
-	cp $< $@
+	@cp $< $@
 endif
 
 $(OUT)/lib/%.o: lib/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) $(call isa,$<) -c $< -o $@
+	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) $(call isa,$<) -c $< -o $@
 $(OUT)/app/%.o: app/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp $(PKG_CFLAGS) -c $< -o $@
+	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp $(PKG_CFLAGS) -c $< -o $@
 $(OUT)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp -Itests $(PKG_CFLAGS) -c $< -o $@
+	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp -Itests $(PKG_CFLAGS) -c $< -o $@
 
 $(OUT)/libkvtile.a: $(LIB_OBJ)
-	rm -f $@
-	$(AR) rcs $@ $^
+	@rm -f $@
+	$(call say,AR)$(AR) rcs $@ $^
 $(OUT)/libkvtile.so.$(SOVERSION): $(LIB_OBJ)
-	$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -shared -Wl,-soname,libkvtile.so.$(SOVERSION) $(if $(filter release,$(MODE)),-Wl$(comma)-z$(comma)defs) -o $@ $^ -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -shared -Wl,-soname,libkvtile.so.$(SOVERSION) $(if $(filter release,$(MODE)),-Wl$(comma)-z$(comma)defs) -o $@ $^ -pthread
 $(OUT)/kvtile: $(APP_OBJ) $(OUT)/libkvtile.a
-	$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -pthread
-comma := ,
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -pthread
 
 # Each test is one program: its own file, what tests share, the parts of the program, the library.
 $(OUT)/tests/test_%: $(OUT)/tests/test_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)/libkvtile.a
-	$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
 $(OUT)/tests/check_%: $(OUT)/tests/check_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)/libkvtile.a
-	$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
 $(OUT)/tests/fuzz_%: $(OUT)/tests/fuzz_%.o $(APP_PARTS) $(OUT)/libkvtile.a
-	$(CC) $(CFLAGS) $(MODE_FLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lm -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lm -pthread
 
 # Examples are built the way a user would: the installed headers and the library, nothing else.
 $(OUT)/examples/%: examples/%.c $(OUT)/libkvtile.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -std=c11 $(WARN) -Iinclude $(MODE_FLAGS) -o $@ $< $(OUT)/libkvtile.a -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) -std=c11 $(WARN) -Iinclude $(MODE_FLAGS) -o $@ $< $(OUT)/libkvtile.a -pthread
 examples: $(patsubst %.c,$(OUT)/%,$(wildcard examples/*.c)) ## the example programs
 
 deps: ## install what building and running needs (Debian packages)
@@ -113,30 +119,30 @@ model: ## fetch the default model once (98 MB)
 # What a newcomer sees first: a real model through the paged cache, and what the cache did.
 PROMPT ?= Why does a language model keep the keys and values of the tokens it has already read?
 run: deps ## install what is missing, build, fetch the model, generate a text
-	@$(MAKE) --no-print-directory $(if $(MODEL),,model) program
+	@$(MAKE) --no-print-directory -j$(JOBS) $(if $(MODEL),,model) program
 	./kvtile run $(if $(MODEL),-m '$(MODEL)') --chat -p '$(PROMPT)' -n 160
 
 test: deps-test ## the same set-up, then every test
 	@$(MAKE) --no-print-directory model
-	@$(MAKE) --no-print-directory -k WERROR=1 all examples tests
+	@$(MAKE) --no-print-directory -k -j$(JOBS) WERROR=1 all examples tests
 	tests/run.sh tests/tidy.sh tests/install.sh $(sort $(wildcard tests/test_*.sh)) $(TESTS)
 test-quick: all tests ## no set-up, no programs over a few seconds
 	tests/run.sh tests/tidy.sh $(filter-out %/test_vectors %/test_sim,$(TESTS))
 
 # The sanitizers run on the tiny models where the real one would take minutes: KVTILE_QUICK leaves the real one out.
 test-asan: deps-test ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory MODE=asan CC=$(CLANG) tests-asan
+	@$(MAKE) --no-print-directory -j$(JOBS) MODE=asan CC=$(CLANG) tests-asan
 tests-asan: program tests examples
 	KVTILE_QUICK=1 ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run.sh $(TESTS) $(OUT)/examples/embed
 test-tsan: deps-test ## the threaded tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory MODE=tsan CC=$(CLANG) tests-tsan
+	@$(MAKE) --no-print-directory -j$(JOBS) MODE=tsan CC=$(CLANG) tests-tsan
 THREADED := test_thread test_attend test_engine test_seq
 tests-tsan: $(THREADED:%=$(OUT)/tests/%)
 	KVTILE_QUICK=1 TSAN_OPTIONS=halt_on_error=1 tests/run.sh $^
 
 FUZZ_SECONDS ?= 60
 fuzz: deps-test ## each parser under libFuzzer, FUZZ_SECONDS (60) each
-	@$(MAKE) --no-print-directory MODE=fuzz CC=$(CLANG) fuzz-all
+	@$(MAKE) --no-print-directory -j$(JOBS) MODE=fuzz CC=$(CLANG) fuzz-all
 fuzz-all: $(FUZZERS)
 	@for f in $(FUZZERS); do \
 	    seeds=tests/seeds/$$(basename $$f); corpus=build/corpus/$$(basename $$f); mkdir -p $$corpus; \

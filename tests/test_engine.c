@@ -114,7 +114,11 @@ static script subject(int i) {
     static const char *const names[] = { "tests/vectors/tiny-a.gguf", "tests/vectors/tiny-b.gguf",
                                          "tests/vectors/tiny-c.gguf" };
     const char *path = i < 3 ? names[i] : fixture_model();
-    if (!path) return (script){ 0 };
+    if (!path) {
+        if (getenv("KVTILE_DATA")) fail_msg("the default model is not there, though KVTILE_DATA is set");
+        print_message("skipped: the default model is not there\n");
+        return (script){ 0 };
+    }
     if (!models[i]) models[i] = open_model(path);
     return i < 3 ? (script){ models[i], 150, 156, 7 } : (script){ models[i], 90, 93, 7 };
 }

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/sys.h"
-#include "kvtile.h"
+#include "cache/cache.h"
 
 enum { LAYERS_MAX = 80 };
 
@@ -67,6 +67,20 @@ static void dims_are_padded_and_formats_count(void **state) {
     assert_int_equal(info.n_blocks, 16 * 4096 / 32);
     assert_int_equal(info.bytes_cache, info.n_blocks * info.bytes_per_block);
     assert_int_equal(info.bytes_total, info.bytes_cache + info.bytes_tables + info.bytes_scratch);
+}
+
+/* The factor of the numeric contract, section 6: scale * log2(e), of the dimension before padding. */
+static void the_softmax_constant_is_the_contracts(void **state) {
+    (void)state;
+    kvt_layer layer = {.n_heads_q = 1, .n_heads_kv = 1, .dim_k = 64, .dim_v = 64};
+    kvt_options opt = kvt_options_default();
+    opt.layers = &layer;
+    opt.n_layers = 1;
+    assert_true(layer_shape_of(&opt, 0).c == 0x1.715476p-3f);
+    layer.dim_k = 17;
+    assert_true(layer_shape_of(&opt, 0).c == (float)(1.4426950408889634 / sqrt(17)));
+    layer.scale = 1;
+    assert_true(layer_shape_of(&opt, 0).c == 0x1.715476p+0f);
 }
 
 static void blocks_follow_the_limit(void **state) {
@@ -285,6 +299,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_models_have_their_known_sizes),
         cmocka_unit_test(dims_are_padded_and_formats_count),
+        cmocka_unit_test(the_softmax_constant_is_the_contracts),
         cmocka_unit_test(blocks_follow_the_limit),
         cmocka_unit_test(a_bad_layer_is_refused),
         cmocka_unit_test(bad_options_are_refused),

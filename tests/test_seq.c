@@ -1,5 +1,6 @@
 /* test_seq.c - sequences and the protocol of a step: what each call does, every status it is documented to give, and
  * that a call which fails has changed nothing. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -412,6 +413,43 @@ static void a_step_goes_in_its_order(void **state) {
     kvt_close(c);
 }
 
+/* As many rows as a step takes, in as many sequences as there are: the plan has room for every piece. */
+static void a_step_may_be_as_large_as_the_limits(void **state) {
+    (void)state;
+    kvt_options opt = toy_options();
+    opt.batch_tokens_max = 4;
+    opt.n_threads = 2;
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq ids[4];
+    const int n[4] = {1, 1, 1, 1};
+    const int32_t tokens[4] = {10, 20, 30, 40}, *const each[4] = {tokens, tokens + 1, tokens + 2, tokens + 3};
+    for (int i = 0; i < 4; i++) ids[i] = seq_with(c, 0, 0);
+    kvt_batch batch = {4, ids, n};
+    assert_int_equal(kvt_reserve(c, &batch), KVT_OK);
+    assert_int_equal(toy_store(c, &batch, tokens), KVT_OK);
+    assert_true(toy_means(c, &batch, each, n));
+    assert_int_equal(kvt_commit(c, &batch, tokens), KVT_OK);
+    kvt_close(c);
+}
+
+/* Queries that are no numbers, in one layer, do not reach the padding of the next. */
+static void layers_do_not_see_each_others_queries(void **state) {
+    (void)state;
+    kvt_options opt = toy_options();
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq a = seq_with(c, 0, 5);
+    static float q[3 * TOY_VALUES_MAX], out[3 * TOY_VALUES_MAX];
+    kvt_batch batch = {1, &a, (const int[]){3}};
+    assert_int_equal(kvt_reserve(c, &batch), KVT_OK);
+    assert_int_equal(toy_store(c, &batch, (const int32_t[]){5, 6, 7}), KVT_OK);
+    for (int i = 0; i < 3 * TOY_VALUES_MAX; i++) q[i] = NAN;
+    assert_int_equal(kvt_attend(c, 0, &batch, q, NULL, NULL, out), KVT_OK);
+    memset(q, 0, sizeof q);
+    assert_int_equal(kvt_attend(c, 1, &batch, q, NULL, NULL, out), KVT_OK);
+    for (int i = 0; i < 3 * 2 * 8; i++) assert_true(isfinite(out[i])); /* the second layer has 2 heads of 8 */
+    kvt_close(c);
+}
+
 /* A sequence may be born during a step, which then goes on. */
 static void a_sequence_is_born_during_a_step(void **state) {
     (void)state;
@@ -500,6 +538,8 @@ int main(void) {
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(wrong_batches_are_arguments),
         cmocka_unit_test(a_step_goes_in_its_order),
+        cmocka_unit_test(a_step_may_be_as_large_as_the_limits),
+        cmocka_unit_test(layers_do_not_see_each_others_queries),
         cmocka_unit_test(a_sequence_is_born_during_a_step),
         cmocka_unit_test(contiguous_reserves_the_longest_and_copies_forks),
         cmocka_unit_test(none_keeps_nothing),

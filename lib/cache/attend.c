@@ -7,6 +7,7 @@
  * same function. So the cutting, like the number of threads, moves no bit. */
 #include "attend.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -218,6 +219,11 @@ static int rows_per_item(const kvt_cache *c, const layer_shape *l) {
     return rows;
 }
 
+static void item_add(kvt_cache *c, attend_item item) {
+    assert((size_t)c->attend.n_items < c->layout.n_items);
+    c->attend.item[c->attend.n_items++] = item;
+}
+
 /* Cut a piece at its segments if the buffer of results has room. */
 static bool item_split(kvt_cache *c, const layer_shape *l, attend_item item) {
     attend *a = &c->attend;
@@ -234,20 +240,19 @@ static bool item_split(kvt_cache *c, const layer_shape *l, attend_item item) {
     split->partial = a->partial + a->partial_used;
     a->partial_used += need;
     item.split = a->n_splits++;
-    for (item.segment = 0; item.segment < n_segments; item.segment++) a->item[a->n_items++] = item;
+    for (item.segment = 0; item.segment < n_segments; item.segment++) item_add(c, item);
     return true;
 }
 
 /* Pieces of one sequence. Later rows see more, so they come first. */
 static void plan_entry(kvt_cache *c, const layer_shape *l, int entry, int rows_most, int64_t cost_most) {
     const step_entry *e = &c->step.entry[entry];
-    attend *a = &c->attend;
     int n_rows = e->n_new * l->group;
     for (int head = 0; head < l->n_heads_kv; head++)
         for (int row = (n_rows - 1) / rows_most * rows_most; row >= 0; row -= rows_most) {
             attend_item item = {entry, head, row, least(n_rows - row, rows_most), ATTEND_ALL, 0};
             if (item_cost(e, l, row, item.n_rows) > cost_most && item_split(c, l, item)) continue;
-            a->item[a->n_items++] = item;
+            item_add(c, item);
         }
 }
 

@@ -126,7 +126,7 @@ typedef void (*int8_tile_fn)(word_at wa, word_at wb, int n_blocks, const act_row
 INLINE void int8_panels(const int8_tile_fn *one, const int8_tile_fn *two, const mm_panels *w, const act_rows *act,
                         int n_rows, float *y, size_t y_stride) {
     /* Words of a panel are an even number where two go together. */
-    const int step = INT8_TWO_ROWS && n_rows <= INT8_TWO_ROWS ? 2 : 1, n_words = w->n_panels * WORDS;
+    const int step = INT8_TWO_ROWS > 0 && n_rows <= INT8_TWO_ROWS ? 2 : 1, n_words = w->n_panels * WORDS;
     const int8_tile_fn *tile = step == 2 ? two : one;
     for (int i = 0; i < n_words; i += step) {
         word_at wa = word_of(w, i), wb = word_of(w, i + step - 1);
@@ -263,14 +263,14 @@ INLINE void widen_panel(int format, const uint8_t *panel, int block, int n_block
  * the float that was summed. */
 INLINE void f32_panels(int format, const f32_tile_fn *tile, const f32_tile_fn *tile_f32, const mm_panels *w,
                        const float *x, size_t xs, int n_rows, float *y, size_t ys) {
-    _Alignas(LINE) float wide[WIDE_K ? WIDE_K * TILE : 1];
+    _Alignas(LINE) float wide[WIDE_K > 0 ? WIDE_K * TILE : 1];
     for (int p = 0; p < w->n_panels; p++, y += TILE) {
         const uint8_t *panel = w->data + (size_t)p * w->panel_bytes;
-        if (!WIDE_K || n_rows <= F32_ROWS || format == WEIGHT_F32) {
+        if (WIDE_K == 0 || n_rows <= F32_ROWS || format == WEIGHT_F32) {
             f32_panel(tile, panel, w->n_k, x, xs, n_rows, 0, y, ys);
             continue;
         }
-        for (int k = 0; WIDE_K && k < w->n_k; k += WIDE_K) {
+        for (int k = 0; WIDE_K > 0 && k < w->n_k; k += WIDE_K) {
             int n = w->n_k - k < WIDE_K ? w->n_k - k : WIDE_K;
             widen_panel(format, panel, k / BLOCK, (n + BLOCK - 1) / BLOCK, wide);
             f32_panel(tile_f32, (const uint8_t *)wide, n, x + k, xs, n_rows, k > 0, y, ys);
