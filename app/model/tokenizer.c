@@ -211,7 +211,8 @@ kvt_status tokenizer_push(tokenizer_decoder *d, int32_t id, byte_list *out) {
         out->n = n_before;
         return st;
     }
-    size_t tail = utf8_unfinished(out->at + n_before, out->n - n_before);
+    size_t n = out->n - n_before; /* 0 behind a control token, where out may have no memory yet */
+    size_t tail = n ? utf8_unfinished(out->at + n_before, n) : 0;
     out->n -= tail;
     if (tail) memcpy(d->tail, out->at + out->n, tail);
     d->n_tail = (int)tail;

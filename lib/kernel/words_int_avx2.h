@@ -85,6 +85,7 @@ WORD mi dot4_end(mi d, int bias, int sum) {
     return bias ? _mm256_sub_epi32(d, _mm256_set1_epi32(bias * sum)) : d;
 }
 
-WORD void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+/* Into the second-level cache: the first has too few places for lines under way. */
+WORD void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 
 #endif

@@ -73,6 +73,7 @@ WORD mi dot4_end(mi d, int bias, int sum) {
     return d;
 }
 
-WORD void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+/* Into the second-level cache: the first has too few places for lines under way. */
+WORD void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 
 #endif
