@@ -12,7 +12,8 @@ Sapphire Rapids release variant, less AMX, into an environment of its own:
       -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_BMI2=ON -DGGML_FMA=ON -DGGML_F16C=ON \
       -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON \
       -DGGML_AVX512_BF16=ON" \
-      peer/bin/pip install --no-binary llama-cpp-python llama-cpp-python==0.3.36
+      peer/bin/pip install --no-cache-dir --no-binary llama-cpp-python \
+        llama-cpp-python==0.3.36
 
 For a CPU without AVX-512 leave the four AVX512 options out. Then:
 

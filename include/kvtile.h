@@ -43,8 +43,8 @@
  * - Memory is asked for once, in kvt_open. Afterwards a step allocates nothing. Full is a status.
  * - A call that does not return KVT_OK has changed nothing, unless its comment says otherwise.
  *
- * THREADS. A cache has one owner: calls on one cache must not overlap. Different caches are
- * independent. The arithmetic of kvt_attend runs on the cache's worker pool.
+ * THREADS. A cache has one owner: calls on one cache must not overlap, reading ones included. Different caches
+ * are independent, but a worker pool runs one call at a time: caches that share one must not overlap either.
  *
  * FLOATING POINT. Every call sets the rounding, flush and exception mode it needs and restores the
  * caller's before it returns.
@@ -76,7 +76,9 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------------ status */
 
-/* 0: done. Above 0: not now, come back later. Below 0: failed; the log callback was told the details. */
+/* 0: done. Above 0: not now, come back later. Below 0: failed; the log callback was told the details, unless it is
+ * a NULL pointer that was passed. A number out of its range is KVT_E_ARGUMENT, an enum's that is none of its values
+ * KVT_E_UNSUPPORTED. */
 typedef enum kvt_status {
     KVT_OK = 0,
     KVT_FULL = 1,         /* no block (or sequence slot) is free; free or truncate something, then retry */
@@ -109,7 +111,7 @@ typedef struct kvt_layer {
     int n_heads_kv; /* 1 .. 1024 */
     int dim_k;      /* elements of a key (and query) head, 1 .. 512; kept padded to a multiple of 16 */
     int dim_v;      /* elements of a value head, 1 .. 512; kept padded to a multiple of 16 */
-    float scale;    /* factor on q.k before the softmax; 0 means 1 / sqrt(dim_k) */
+    float scale;    /* factor on q.k before the softmax, 2^-126 .. 2^127; 0 means 1 / sqrt(dim_k) */
 } kvt_layer;
 
 /* Element format of keys or values while they can still change ("hot"). */
@@ -132,19 +134,21 @@ typedef enum kvt_cache_kind {
                            computes every token again */
 } kvt_cache_kind;
 
-/* Precision of attention. */
+/* Precision: of attention here, of matrix products in kvtile_ops.h. */
 typedef enum kvt_math {
-    KVT_MATH_FAST = 0, /* over bf16 tiles the query and the softmax weights are rounded to bf16 too */
-    KVT_MATH_EXACT = 1 /* both stay float32; products and sums are float32 in either mode */
+    KVT_MATH_FAST = 0,    /* over bf16 tiles the query and the softmax weights are rounded to bf16 too */
+    KVT_MATH_EXACT = 1,   /* both stay float32; products and sums are float32 in any mode */
+    KVT_MATH_ACCURATE = 2 /* attention as in KVT_MATH_EXACT, matrix products between the two */
 } kvt_math;
 
 typedef enum kvt_log_level { KVT_LOG_ERROR = 0, KVT_LOG_WARN = 1, KVT_LOG_INFO = 2 } kvt_log_level;
 
-/* Called on the thread of the call that has something to say; message is one line, no newline. */
+/* Called on the thread of the call that has something to say; message is one line, no newline. It returns, and calls
+ * nothing of this library. */
 typedef void (*kvt_log_fn)(void *ctx, kvt_log_level level, const char *message);
 
-/* Memory for everything a cache keeps. alloc returns at least `bytes` bytes aligned to `align` (a power
- * of two, up to 2 MiB) or NULL; release gets back what alloc gave, with its size. */
+/* Memory for everything a cache keeps, but for a worker pool of its own. alloc returns at least `bytes` bytes aligned
+ * to `align` (a power of two, up to 2 MiB) or NULL; release gets back what alloc gave, with its size. */
 typedef void *(*kvt_alloc_fn)(void *ctx, size_t bytes, size_t align);
 typedef void (*kvt_release_fn)(void *ctx, void *p, size_t bytes);
 
@@ -157,13 +161,13 @@ typedef struct kvt_options {
     kvt_format k_format, v_format;
     int block_tokens;     /* 16, 32 (default) or 64 */
     int sequences_max;    /* sequences alive at once, 1 .. 65535; default 16 */
-    int tokens_max;       /* longest sequence in tokens; default 4096 */
-    int batch_tokens_max; /* most new tokens in one step, all sequences together; default 512 */
+    int tokens_max;       /* longest sequence in tokens, 1 .. 2^30; default 4096 */
+    int batch_tokens_max; /* most new tokens in one step, all sequences together, 1 .. 2^20; default 512 */
     size_t bytes_max;     /* limit for the memory of keys and values; 0: enough for sequences_max
                              sequences of tokens_max tokens */
     kvt_math math;
     struct kvt_workers *workers; /* shared pool, must outlive the cache; NULL: the cache makes its own */
-    int n_threads;               /* for its own pool: 0 means the processors this process may use */
+    int n_threads;               /* of its own pool, 0 .. 256: 0 means the processors this process may use */
     kvt_log_fn log;              /* NULL: silent */
     void *log_ctx;
     kvt_alloc_fn alloc; /* both or neither; neither: anonymous memory in huge pages where offered */
@@ -208,7 +212,7 @@ KVT_API void kvt_close(kvt_cache *cache);
 
 /* --------------------------------------------------------------------------------------- sequences */
 
-/* A handle that is never reused: one kept after kvt_seq_free gives KVT_E_SEQUENCE, not another's tokens. */
+/* A handle that its cache never reuses: one kept after kvt_seq_free gives KVT_E_SEQUENCE, not another's tokens. */
 typedef uint64_t kvt_seq;
 #define KVT_SEQ_NONE ((kvt_seq)0)
 
@@ -225,16 +229,17 @@ KVT_API kvt_status kvt_seq_truncate(kvt_cache *cache, kvt_seq seq, int n_tokens)
 /* End a sequence. KVT_SEQ_NONE is fine. Not during a step. */
 KVT_API kvt_status kvt_seq_free(kvt_cache *cache, kvt_seq seq);
 
-/* Committed tokens; below 0 a kvt_status. */
+/* Committed tokens; below 0 a kvt_status, which is not logged. */
 KVT_API int kvt_seq_length(const kvt_cache *cache, kvt_seq seq);
 
-/* Copy the ids of tokens first .. first + n - 1, as given to kvt_commit. */
+/* Copy the ids of tokens first .. first + n - 1, as given to kvt_commit. KVT_E_ARGUMENT: there are not so many. */
 KVT_API kvt_status kvt_seq_tokens(const kvt_cache *cache, kvt_seq seq, int first, int n, int32_t *out);
 
 /* -------------------------------------------------------------------------------------- one step */
 
 /* A ragged batch. Its rows are the new tokens: n_new[0] of seqs[0], then n_new[1] of seqs[1], ...;
- * a row's position is the sequence's length plus its place among the new ones. A sequence may appear once. */
+ * a row's position is the sequence's length plus its place among the new ones. A sequence may appear once. Until the
+ * step ends every call takes the batch that was reserved, or gives KVT_E_ARGUMENT. */
 typedef struct kvt_batch {
     int n_seqs;
     const kvt_seq *seqs; /* [n_seqs] */
@@ -254,7 +259,8 @@ KVT_API kvt_status kvt_append(kvt_cache *cache, int layer, const kvt_batch *batc
 /* kvt_append, then causal attention of the new tokens over all tokens of their own sequence up to themselves:
  *     q   [n_rows][n_heads_q][dim_k]   float32, position encoding applied
  *     out [n_rows][n_heads_q][dim_v]   float32: softmax(scale * q.k) v
- * k and v may both be NULL where kvt_append was called before. out must not overlap the inputs. */
+ * k and v may both be NULL where kvt_append was called before. out must not overlap the inputs. Infinities and NaN
+ * reach the rows that see them and no others. */
 KVT_API kvt_status kvt_attend(kvt_cache *cache, int layer, const kvt_batch *batch, const float *q,
                               const float *k, const float *v, float *out);
 
@@ -279,14 +285,15 @@ typedef struct kvt_stats {
     size_t tokens_stored;      /* slots that hold a token, a shared one counted once */
     size_t n_sequences;
     uint64_t blocks_taken, blocks_given; /* so far; taken - given = used */
-    uint64_t blocks_copied;              /* so far, because a shared last block was written to */
-    uint64_t n_commits, n_aborts, n_full;
+    uint64_t blocks_copied;              /* so far, because a shared last block was written to; aborted steps count */
+    uint64_t n_commits, n_aborts;
+    uint64_t n_full;                     /* KVT_FULL of kvt_reserve, kvt_seq_new and kvt_seq_fork */
     uint64_t tokens_committed;           /* rows of all committed steps */
 } kvt_stats;
 
 KVT_API kvt_status kvt_stats_get(const kvt_cache *cache, kvt_stats *out);
 
-/* "paged", "contiguous", "none". */
+/* "paged", "contiguous", "none"; NULL for a number that is no kind. */
 KVT_API const char *kvt_cache_kind_name(kvt_cache_kind kind);
 /* The instruction set the kernels of this process run on: "scalar", "avx2", "avx512". KVTILE_CPU in the
  * environment, read once, chooses a lesser one. */

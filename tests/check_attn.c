@@ -434,6 +434,29 @@ static void test_exp2(void **state) {
     assert_int_equal(differ, 0);
 }
 
+/* A score that is NaN makes the sum NaN, wherever it lies, and leaves the maximum to the others. */
+static void test_nan_scores(void **state) {
+    static _Alignas(64) float s[STEP_TILES][ATTN_ROWS * TILE];
+    (void)state;
+    for (int p = -1; p < N_PATHS; p++) {
+        const kernels *k = kernels_of(p < 0 ? "scalar" : path[p]);
+        if (!k) continue;
+        for (int i = 0; i < 41 * 3; i++) {
+            const int n = i / 3 + 1, at = i % 3 * (n - 1) / 2;
+            float m = -INFINITY, l[TILE] = {0}, o[TILE] = {0}, sum = 0;
+            for (int t = 0; t < n; t++) s[t / TILE][t % TILE] = t == at ? NAN : (float)(t * 7 % 41);
+            float top = -INFINITY;
+            for (int t = 0; t < n; t++) top = t != at && s[t / TILE][t % TILE] > top ? s[t / TILE][t % TILE] : top;
+            const uint64_t fp = fp_enter();
+            k->attn_softmax(&(attn_row){
+                .s = s[0], .n_visible = n, .n_pairs = (n + 31) / 32, .c = 1, .m = &m, .l = l, .o = o, .dim = TILE});
+            fp_leave(fp);
+            for (int t = 0; t < TILE; t++) sum += l[t];
+            if (m != top || !isnan(sum)) fail_msg("%s: NaN %d of %d: m %g, l %g", k->cpu, at, n, (double)m, (double)sum);
+        }
+    }
+}
+
 /* The checks bite: the least change of one score, of one sum or of one output is seen. */
 static void flip_last_bit(float *f) {
     uint32_t bits;
@@ -509,7 +532,7 @@ int main(void) {
         cmocka_unit_test(test_table),      cmocka_unit_test(test_planted_faults),
         cmocka_unit_test(test_exp2),       cmocka_unit_test(test_unused_slots),
         cmocka_unit_test(test_grouping),   cmocka_unit_test(test_formats_shapes_and_lengths),
-        cmocka_unit_test(test_segments_and_merge),
+        cmocka_unit_test(test_segments_and_merge), cmocka_unit_test(test_nan_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,20 +235,29 @@ static void test_narrow_is_the_formats_narrowing(void **state) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------- 8-bit codes */
+/* ------------------------------------------------------------------------------ activations as codes */
 
+/* Codes of 8 or 16 bits, the largest of a block `most`. */
 typedef struct codes {
-    int n;
-    int8_t *q;
+    int n, bits, most;
+    void *q;
     float *s, *fs;
     int32_t *sum;
 } codes;
 
-static codes codes_of(const char *path, const float *x, int n) {
-    size_t n_blocks = (size_t)n / 32;
-    codes c = {n, guard_alloc((size_t)n, 1), floats(n_blocks), floats(n_blocks), guard_alloc(n_blocks * 4, 4)};
-    kernels_of(path)->quantise(x, n, c.q, c.s, c.fs, c.sum);
+static codes codes_of(const char *path, int bits, const float *x, int n) {
+    size_t n_blocks = (size_t)n / 32, bytes = (size_t)bits / 8;
+    codes c = {n, bits, bits == 8 ? 127 : 32767, guard_alloc((size_t)n * bytes, bytes), floats(n_blocks),
+               floats(n_blocks), guard_alloc(n_blocks * 4, 4)};
+    const kernels *k = kernels_of(path);
+    (bits == 8 ? k->quantise8 : k->quantise16)(x, n, c.q, c.s, c.fs, c.sum);
     return c;
+}
+
+/* Code of element i. Those of 16 bits lie as 0, 2, 1, 3 in each four. */
+static int code_at(const codes *c, int i) {
+    if (c->bits == 8) return ((int8_t *)c->q)[i];
+    return ((int16_t *)c->q)[i - i % 4 + (const int[]){0, 2, 1, 3}[i % 4]];
 }
 
 static void codes_free(codes *c) {
@@ -260,7 +269,7 @@ static void codes_free(codes *c) {
 
 static int codes_differ(const codes *x, const codes *y) {
     size_t n_blocks = (size_t)x->n / 32;
-    return memcmp(x->q, y->q, (size_t)x->n) || memcmp(x->sum, y->sum, n_blocks * 4) ||
+    return memcmp(x->q, y->q, (size_t)(x->n * x->bits / 8)) || memcmp(x->sum, y->sum, n_blocks * 4) ||
            bits_differ(x->s, y->s, n_blocks) || bits_differ(x->fs, y->fs, n_blocks);
 }
 
@@ -270,20 +279,21 @@ static void check_block(const codes *c, const float *x, int b) {
     int32_t sum = 0;
     for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[i]));
     for (int i = 0; i < 32; i++) {
-        assert_int_equal(c->q[32 * b + i], lrintf(x[i] * (127 / most)));
-        sum += c->q[32 * b + i];
+        assert_int_equal(code_at(c, 32 * b + i), lrintf(x[i] * ((float)c->most / most)));
+        sum += code_at(c, 32 * b + i);
     }
     assert_int_equal(c->sum[b], sum);
-    assert_true(c->s[b] == most / 127 && c->fs[b] == most / 127 * (float)sum);
+    float scale = most / (float)c->most;
+    assert_true(c->s[b] == scale && c->fs[b] == scale * (float)sum);
 }
 
-static void check_quantise(float *(*fill)(size_t, uint64_t *), int n, uint64_t *seed) {
+static void check_quantise(int bits, float *(*fill)(size_t, uint64_t *), int n, uint64_t *seed) {
     float *x = fill((size_t)n, seed);
-    codes scalar = codes_of("scalar", x, n);
+    codes scalar = codes_of("scalar", bits, x, n);
     for (int p = 1; p < N_PATHS; p++) {
         if (!kernels_of(paths[p])) continue;
-        codes got = codes_of(paths[p], x, n);
-        if (codes_differ(&scalar, &got)) fail_msg("%d codes on %s differ from scalar", n, paths[p]);
+        codes got = codes_of(paths[p], bits, x, n);
+        if (codes_differ(&scalar, &got)) fail_msg("%d codes of %d bits on %s differ from scalar", n, bits, paths[p]);
         codes_free(&got);
     }
     for (int b = 0; b < n / 32 && fill == plain; b++) check_block(&scalar, x + 32 * b, b);
@@ -295,33 +305,45 @@ static void test_codes_are_near_and_alike(void **state) {
     (void)state;
     uint64_t seed = 4;
     for (int n = 32; n <= 640; n += 32)
-        for (int round = 0; round < 20; round++) {
-            check_quantise(plain, n, &seed);
-            check_quantise(wild, n, &seed);
+        for (int round = 0; round < 40; round++) {
+            int bits = round % 2 ? 16 : 8;
+            check_quantise(bits, plain, n, &seed);
+            check_quantise(bits, wild, n, &seed);
         }
+}
+
+static void special_blocks(const char *path, int bits) {
+    const int most = bits == 8 ? 127 : 32767;
+    const float size = (float)most;
+    float *x = floats(6 * 32);
+    x[0] = size; /* block 0: scale 1, ties to even */
+    x[1] = 0.5f, x[2] = 1.5f, x[3] = -2.5f, x[4] = 0.5f - size, x[31] = -size;
+    x[32] = 9e-31f;      /* 1: too small */
+    x[64] = INFINITY;    /* 2 */
+    x[96 + 31] = -NAN;   /* 3 */
+    x[128] = 3.4e38f, x[129] = -3.4e38f, x[130] = 1.7e38f; /* 4 */
+    x[160] = 1.1e-30f, x[191] = -1.1e-30f;                 /* 5: the inverse is large, but a number */
+    codes c = codes_of(path, bits, x, 6 * 32);
+    const int first[6] = {most, 0, 2, -2, 1 - most, 0};
+    for (int i = 0; i < 6; i++) assert_int_equal(code_at(&c, i), first[i]);
+    assert_int_equal(code_at(&c, 31), -most);
+    assert_true(c.s[0] == 1 && c.sum[0] == 1 - most && c.fs[0] == 1 - size);
+    assert_true(c.s[1] == 0 && c.fs[1] == 0 && code_at(&c, 32) == 0);
+    assert_true(isnan(c.s[2]) && isnan(c.fs[2]) && c.sum[2] == 0 && code_at(&c, 64) == 0);
+    assert_true(isnan(c.s[3]) && isnan(c.fs[3]) && c.sum[3] == 0 && code_at(&c, 127) == 0);
+    assert_true(code_at(&c, 128) == most && code_at(&c, 129) == -most && code_at(&c, 130) == (most + 1) / 2);
+    assert_true(isfinite(c.s[4]));
+    assert_true(code_at(&c, 160) == most && code_at(&c, 191) == -most && c.s[5] == 1.1e-30f / size);
+    codes_free(&c);
+    guard_free(x);
 }
 
 static void test_codes_of_special_blocks(void **state) {
     (void)state;
     for (int p = 0; p < N_PATHS; p++) {
         if (!kernels_of(paths[p])) continue;
-        float *x = floats(5 * 32);
-        x[0] = 127; /* block 0: scale 1, ties to even */
-        x[1] = 0.5f, x[2] = 1.5f, x[3] = -2.5f, x[4] = -126.5f, x[31] = -127;
-        x[32] = 9e-31f;      /* 1: too small */
-        x[64] = INFINITY;    /* 2 */
-        x[96 + 31] = -NAN;   /* 3 */
-        x[128] = 3.4e38f, x[129] = -3.4e38f, x[130] = 1.7e38f; /* 4 */
-        codes c = codes_of(paths[p], x, 5 * 32);
-        const int8_t first[6] = {127, 0, 2, -2, -126, 0};
-        assert_memory_equal(c.q, first, 6);
-        assert_true(c.q[31] == -127 && c.s[0] == 1 && c.sum[0] == -126 && c.fs[0] == -126);
-        assert_true(c.s[1] == 0 && c.fs[1] == 0 && c.q[32] == 0);
-        assert_true(isnan(c.s[2]) && isnan(c.fs[2]) && c.sum[2] == 0 && c.q[64] == 0);
-        assert_true(isnan(c.s[3]) && isnan(c.fs[3]) && c.sum[3] == 0 && c.q[127] == 0);
-        assert_true(c.q[128] == 127 && c.q[129] == -127 && c.q[130] == 64 && isfinite(c.s[4]));
-        codes_free(&c);
-        guard_free(x);
+        special_blocks(paths[p], 8);
+        special_blocks(paths[p], 16);
     }
 }
 

@@ -372,6 +372,17 @@ static void values_are_those_of_attention(void **state) {
     }
 }
 
+static void accurate_attends_as_exact(void **state) {
+    (void)state;
+    shape exact = shapes[0], accurate = shapes[0];
+    exact.math = KVT_MATH_EXACT;
+    accurate.math = KVT_MATH_ACCURATE;
+    reader *a = reference_of(&exact, exact.n_tokens), *b = reference_of(&accurate, exact.n_tokens);
+    assert_same(a, b, 0, exact.n_tokens, "accurate");
+    reader_free(a);
+    reader_free(b);
+}
+
 /* ------------------------------------------------------------------------------------------ no allocation */
 
 /* Calls of malloc while a step runs, with `extra` called in its middle. */
@@ -418,6 +429,7 @@ static void a_step_allocates_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_those_of_attention),
+        cmocka_unit_test(accurate_attends_as_exact),
         cmocka_unit_test(chunks_do_not_matter),
         cmocka_unit_test(blocks_and_kinds_do_not_matter),
         cmocka_unit_test(without_a_cache_each_step_computes_everything_again),

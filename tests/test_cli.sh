@@ -1,43 +1,11 @@
 #!/bin/bash
 # test_cli.sh - the program as its users call it: the same bits on every CPU path and kind of cache, the JSON it promises,
-# and what it says and returns when the input is bad. Prints what failed and a closing line.
+# Ctrl-C. What it makes of bad input is test_badinput.sh's. Prints what failed and a closing line.
 #     KVTILE=./kvtile tests/test_cli.sh
 set -u
 cd "$(dirname "$0")/.." || exit 1
-kvtile=${KVTILE:-./kvtile}
 model=${KVTILE_MODELS:-$HOME/.cache/kvtile/models}/SmolLM2-135M-Instruct.Q4_1.gguf
-tiny=tests/vectors/tiny-c.gguf
-passed=0 failed=0
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-good() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
-check() { if "${@:2}"; then good; else bad "$1"; fi; }
-
-# status WANTED NAME COMMAND...: exit status; stderr and stdout are left in files.
-status() {
-    local wanted=$1 name=$2
-    shift 2
-    "$@" >"$dir/out" 2>"$dir/err" </dev/null
-    local got=$?
-    if [ "$got" = "$wanted" ]; then good; else bad "$name: exit $got, not $wanted: $(head -c 300 "$dir/err")"; fi
-}
-# refused NAME WORDS... -- COMMAND...: exit 1, exactly one line on stderr that holds each of the words, nothing on stdout.
-refused() {
-    local name=$1 words=()
-    shift
-    while [ "$1" != -- ]; do words+=("$1"); shift; done
-    shift
-    status 1 "$name" "$@"
-    [ "$(wc -l <"$dir/err")" = 1 ] && [ ! -s "$dir/out" ] && good || bad "$name: one line on stderr is wanted: $(cat "$dir/err")"
-    for w in "${words[@]}"; do
-        if grep -qF -- "$w" "$dir/err"; then good; else bad "$name: \"$w\" is missing in: $(cat "$dir/err")"; fi
-    done
-}
-json() { python3 -c 'import json,sys; o=json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"; }
-says() { if json "$dir/out" "$1"; then good; else bad "$2: not ($1): $(head -c 300 "$dir/out")"; fi; }
-
-tiny_run() { "$kvtile" run -m "$tiny" "$@"; }
+. tests/cli.sh
 
 # ---- The same bits on every CPU path, in every kind of cache.
 paths() {
@@ -57,7 +25,8 @@ paths() {
     done
 }
 paths tiny "The same bits, wherever they are computed." -m "$tiny" -n 12
-for math in fast exact; do [ -f "$model" ] && paths "default-$math" "The capital of France is" -m "$model" -n 4 --math $math; done
+paths tiny-accurate "The same bits, wherever they are computed." -m "$tiny" -n 4 --math accurate
+for math in fast accurate exact; do [ -f "$model" ] && paths "default-$math" "The capital of France is" -m "$model" -n 4 --math $math; done
 [ -f "$model" ] || echo "skipped: the default model is not there"
 
 # ---- JSON.
@@ -68,6 +37,10 @@ says "set(o['samples'][0]) == {'text', 'tokens', 'finish_reason'} and o['samples
 says "o['positions_computed'] == o['prompt_tokens'] + o['completion_tokens'] - 1" "positions with a cache"
 says "o['completion_tokens'] == len(o['tokens']) and o['finish_reason'] in ('length', 'stop')" "counts"
 says "o['cache']['bytes_per_token'] == 2 * 1 * (16 + 16) * 2 and o['cache']['bytes_used'] == o['positions_computed'] * 128" "bytes"
+for math in fast accurate exact; do
+    status 0 "json, $math" tiny_run -p "Once upon a time" -n 1 --math $math --json
+    says "o['math'] == '$math'" "json, $math"
+done
 status 0 "json, no cache" tiny_run -p "Once upon a time" -n 9 --cache none --json
 says "o['positions_computed'] == sum(o['prompt_tokens'] + i for i in range(o['completion_tokens']))" "positions without a cache"
 status 0 "samples" tiny_run -p "Once upon a time there was a cache" -n 6 --samples 3 --temp 1 --seed 4 --block 16 --json
@@ -125,61 +98,6 @@ printf 'Once' | tiny_run - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad
 printf 'Once' >"$dir/prompt"
 status 0 "-f" tiny_run -f "$dir/prompt" -n 5
 printf 'Once' | tiny_run - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad "-f gives the same as -p"
-
-# ---- Bad input: exit 1, one line that names what is wrong.
-refused "no such model" no-such.gguf "No such file" -- "$kvtile" run -m no-such.gguf -p x
-refused "a folder as the model" "$dir" folder -- "$kvtile" run -m "$dir" -p x
-for n in 0 3 20 1000 200000; do
-    head -c $n "$tiny" >"$dir/cut.gguf"
-    refused "model cut at $n bytes" cut.gguf -- "$kvtile" run -m "$dir/cut.gguf" -p x
-    refused "inspect of a model cut at $n bytes" cut.gguf -- "$kvtile" inspect -m "$dir/cut.gguf"
-done
-head -c 4096 /dev/urandom >"$dir/noise.gguf"
-refused "noise as a model" noise.gguf -- "$kvtile" run -m "$dir/noise.gguf" -p x
-refused "no such prompt file" no-such-prompt "No such file" -- tiny_run -f no-such-prompt
-refused "a folder as the prompt" "directory" -- tiny_run -f "$dir"
-refused "a prompt longer than the context" 8 -- tiny_run -p "$(printf 'word %.0s' $(seq 200))" --ctx 8
-refused "a prompt longer than the model's context" 512 -- tiny_run -p "$(printf 'word %.0s' $(seq 600))"
-refused "a cache too small for one sequence" --cache-size 1024 -- tiny_run -p x --cache-size 1K
-refused "a cache larger than the machine" -- tiny_run -p x --ctx 16000000 --samples 1000 --cache contiguous
-refused "an answer that cannot be written" logits "No such file" -- tiny_run -p x --logits "$dir/none/logits"
-status 1 "logits on a full device" tiny_run -p x --logits /dev/full
-check "and says so" grep -q "/dev/full: No space" "$dir/err"
-status 1 "stdout on a full device" bash -c "'$kvtile' run -m '$tiny' -p x -n 3 >/dev/full"
-check "and says so" grep -q "No space" "$dir/err"
-check "/dev/full is still a device" test -c /dev/full
-
-# ---- Odd input that is not bad.
-status 0 "an empty prompt begins at the start token" tiny_run -p "" -n 3 --json
-says "o['prompt_tokens'] == 1" "the start token"
-printf 'a\xff\xfe\x80b' >"$dir/bytes"
-status 0 "a prompt that is not UTF-8" tiny_run -f "$dir/bytes" -n 3 --json
-says "o['completion_tokens'] >= 1" "bytes"
-printf 'a\0b\0\0' >"$dir/nul"
-status 0 "NUL bytes in a prompt" tiny_run -f "$dir/nul" -n 3 --json
-says "o['prompt_tokens'] >= 4" "NUL bytes are characters"
-status 0 "generation to the end of the context" tiny_run -p "a b c" --ctx 24 -n 1000 --temp 1 --seed 1 --json
-says "o['finish_reason'] == 'length' and o['positions_computed'] <= 24" "context edge"
-
-# ---- Usage: exit 2.
-status 2 "no command" "$kvtile"
-status 2 "unknown command" "$kvtile" frobnicate
-status 2 "unknown option" tiny_run -p x --frobnicate
-check "and names it" grep -q -- "--frobnicate" "$dir/err"
-status 2 "no prompt" tiny_run
-status 2 "two prompts" tiny_run -p a -f "$dir/prompt"
-status 2 "a word that is no option" tiny_run -p a b
-status 2 "an option without its value" tiny_run -p
-for arg in "-n 0" "-n x" "-n 1.5" "--temp -1" "--temp nan" "--top-p 2" "--cache x" "--kv int9" "--block 17" "--cache-size 5Q" "--threads 0" "--seed x"; do
-    # shellcheck disable=SC2086
-    status 2 "run $arg" tiny_run -p x $arg
-done
-for command in run inspect bench; do
-    status 0 "$command --help" "$kvtile" $command --help
-    check "$command --help says how" grep -q "usage: kvtile $command" "$dir/out"
-done
-status 0 "--version" "$kvtile" --version
-check "--version says which" grep -qE '^kvtile [0-9]+\.[0-9]+\.[0-9]+' "$dir/out"
 
 # ---- Ctrl-C between two steps of a long prompt: 130, and the table all the same.
 yes 'a b c d e f g h' | head -c 400000 >"$dir/long"

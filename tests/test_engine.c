@@ -129,6 +129,12 @@ static engine_options plain(void) {
     return opt;
 }
 
+static engine_options plain_in(kvt_math math) {
+    engine_options opt = plain();
+    opt.math = math;
+    return opt;
+}
+
 static engine_options with_context(engine_options opt, const script *s) {
     if (opt.kind == KVT_NONE) opt.context = s->n_tokens;
     return opt;
@@ -141,15 +147,15 @@ static void compare(const script *s, const float *expected, int n_threads, engin
 }
 
 /* Each variation of how the same text is computed. */
-static void check_variations(const script *s) {
+static void check_variations(const script *s, kvt_math math) {
     char what[64];
-    engine_options opt = plain();
+    engine_options opt = plain_in(math);
     float *expected = run_alone(s, 2, opt);
     for (int kind = 0; kind < 3; kind++) {
         opt.kind = (kvt_cache_kind)kind;
         compare(s, expected, 2, opt, kvt_cache_kind_name(opt.kind));
     }
-    opt = plain();
+    opt = plain_in(math);
     for (int n = 1; n <= 3; n++) {
         snprintf(what, sizeof what, "%d threads", n);
         compare(s, expected, n, opt, what);
@@ -160,7 +166,7 @@ static void check_variations(const script *s) {
         snprintf(what, sizeof what, "chunks of %d", chunks[i]);
         compare(s, expected, 2, opt, what);
     }
-    opt = plain();
+    opt = plain_in(math);
     for (opt.block_tokens = 16; opt.block_tokens <= 64; opt.block_tokens *= 2) {
         snprintf(what, sizeof what, "blocks of %d", opt.block_tokens);
         compare(s, expected, 2, opt, what);
@@ -172,13 +178,15 @@ static void test_same_bits_for_cache_kind_threads_chunk_and_block(void **state) 
     (void)state;
     for (int i = 0; i < N_SUBJECTS; i++) {
         script s = subject(i);
-        if (s.model) check_variations(&s);
+        if (s.model) check_variations(&s, KVT_MATH_FAST);
     }
+    script quantised = subject(2);
+    check_variations(&quantised, KVT_MATH_ACCURATE);
     /* Over the end of a segment of 1,024 tokens, where attention merges. */
     script longer = subject(3);
     longer.n_prompt = 1021;
     longer.n_tokens = 1025;
-    if (longer.model) check_variations(&longer);
+    if (longer.model) check_variations(&longer, KVT_MATH_FAST);
 }
 
 static void test_the_rows_are_not_trivially_equal(void **state) {
@@ -191,6 +199,16 @@ static void test_the_rows_are_not_trivially_equal(void **state) {
                                 row_floats(&s) * sizeof *a);
     free(a);
     free(b);
+}
+
+static void test_each_math_has_its_own_bits(void **state) {
+    (void)state;
+    script s = subject(2); /* the one whose weights are quantised */
+    float *rows[3];
+    for (int math = 0; math < 3; math++) rows[math] = run_alone(&s, 1, plain_in((kvt_math)math));
+    for (int math = 0; math < 3; math++)
+        assert_memory_not_equal(rows[math], rows[(math + 1) % 3], row_floats(&s) * sizeof *rows[0]);
+    for (int math = 0; math < 3; math++) free(rows[math]);
 }
 
 /* Five texts of different lengths whose steps go through the engine together. */
@@ -340,6 +358,21 @@ static void test_a_cache_for_less_than_one_sequence_is_refused(void **state) {
     assert_int_equal(engine_open(&e, s.model, team_of(1), &opt, &err), KVT_E_LIMIT);
     assert_null(e);
     assert_true(strlen(err.text) > 0);
+}
+
+static void test_a_limit_is_no_wish_for_more(void **state) {
+    (void)state;
+    script s = subject(0);
+    engine_options opt = plain();
+    kvt_bytes_info unlimited, limited;
+    engine *e;
+    error_text err = { "" };
+    assert_int_equal(engine_bytes(s.model, &opt, &unlimited), KVT_OK);
+    opt.cache_bytes = SIZE_MAX / 4;
+    assert_int_equal(engine_bytes(s.model, &opt, &limited), KVT_OK);
+    assert_int_equal(limited.bytes_total, unlimited.bytes_total);
+    assert_int_equal(engine_open(&e, s.model, team_of(1), &opt, &err), KVT_OK);
+    engine_close(e);
 }
 
 /* --------------------------------------------------------------------------------------------- answers */
@@ -530,10 +563,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits_for_cache_kind_threads_chunk_and_block),
         cmocka_unit_test(test_the_rows_are_not_trivially_equal),
+        cmocka_unit_test(test_each_math_has_its_own_bits),
         cmocka_unit_test(test_same_bits_alone_and_in_a_batch),
         cmocka_unit_test(test_same_bits_after_fork_and_truncate),
         cmocka_unit_test(test_a_full_cache_pauses_the_youngest_and_changes_no_bit),
         cmocka_unit_test(test_a_cache_for_less_than_one_sequence_is_refused),
+        cmocka_unit_test(test_a_limit_is_no_wish_for_more),
         cmocka_unit_test(test_samples_share_one_prefill_and_equal_their_own_runs),
         cmocka_unit_test(test_prompts_in_one_batch_equal_their_own_runs),
         cmocka_unit_test(test_positions_computed),

@@ -109,6 +109,17 @@ static void test_narrowing_is_nearest_even(void **state) {
 }
 
 /* Halfway between every two neighbours, and the floats on either side of that. */
+static void test_the_least_infinity_is_known(void **state) {
+    (void)state;
+    for (int i = 0; i < N_ELEMENT_FORMATS; i++) {
+        const element_format *f = element_format_of(i);
+        float in[2] = {bits_to_f32(f->infinite - 1), bits_to_f32(f->infinite)}, tile[2 * 16], out[2];
+        f->put_k(tile, 3, in, 2);
+        f->get_k(tile, 3, out, 2);
+        assert_true(isfinite(out[0]) && isinf(out[1]));
+    }
+}
+
 static void test_ties_go_to_even(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -373,6 +384,7 @@ int main(void) {
         cmocka_unit_test(test_bf16_widens_exactly_and_comes_back),
         cmocka_unit_test(test_narrowing_is_nearest_even),
         cmocka_unit_test(test_ties_go_to_even),
+        cmocka_unit_test(test_the_least_infinity_is_known),
         cmocka_unit_test(test_tiles_lie_as_drawn),
         cmocka_unit_test(test_element_formats_by_name),
         cmocka_unit_test(test_rows_widen_by_their_definition),

@@ -93,16 +93,16 @@ static void numbers_scenario(int variant, results *r) {
 static const kvt_weight_type weight_types[] = {KVT_W_F32, KVT_W_F16, KVT_W_BF16, KVT_W_Q4_0, KVT_W_Q4_1, KVT_W_Q8_0};
 enum { N_TYPES = sizeof weight_types / sizeof *weight_types };
 
-/* variant: type, and 2 bits for the mode and the team. */
+/* variant: type, math, and a bit for the team. */
 static void matmul_scenario(int variant, results *r) {
-    kvt_weight_type type = weight_types[variant / 4];
+    kvt_weight_type type = weight_types[variant / 6];
     kvt_workers *team = NULL;
     kvt_matrix *w;
     kvt_input *input;
     if (variant & 1) kvt_workers_open(&team, 2);
     weights_make(type);
     kvt_matrix_source source = {type, OUTPUTS, WIDTH, in.bytes, kvt_weight_bytes(type, WIDTH) * OUTPUTS};
-    kvt_math math = variant & 2 ? KVT_MATH_EXACT : KVT_MATH_FAST;
+    kvt_math math = (kvt_math)(variant / 2 % 3);
     if (kvt_matrix_pack(&w, &source, team) || kvt_input_new(&input, ROWS, WIDTH, math)) abort();
     kvt_input_set(input, team, in.y, WIDTH, ROWS, WIDTH);
     kvt_matmul(team, input, &(kvt_product){w, r->y, OUTPUTS + 3}, 1);
@@ -178,7 +178,7 @@ static void test_numbers(void **state) {
 
 static void test_matmul(void **state) {
     (void)state;
-    compare("matmul", matmul_scenario, 4 * N_TYPES);
+    compare("matmul", matmul_scenario, 6 * N_TYPES);
 }
 
 static void test_cache(void **state) {

@@ -406,6 +406,19 @@ static void tensors_that_lie(void **state) {
     }
 }
 
+/* Loading copies each tensor, so bytes that many share would be as much memory as the file pleases. */
+static void tensors_that_overlap(void **state) {
+    (void)state;
+    for (uint64_t offset = 0; offset <= 64; offset += 32) {
+        gguf_writer w = begin(3, 0);
+        put_tensor(&w, "long", 1, DIMS(16), KVT_W_F32, 32);
+        put_tensor(&w, "first", 1, DIMS(8), KVT_W_F32, 0);
+        put_tensor(&w, "other", 1, DIMS(8), KVT_W_F32, offset);
+        put_data(&w, 96);
+        REFUSED(w, KVT_E_CORRUPT, "tensors ", offset ? "long" : "first", " and ", "other", " overlap");
+    }
+}
+
 static void every_cut_is_refused(void **state) {
     (void)state;
     gguf_writer whole = small_file(3);
@@ -475,6 +488,7 @@ int main(void) {
         cmocka_unit_test(keys_that_lie),
         cmocka_unit_test(a_tensor_is_as_long_as_all_its_dimensions),
         cmocka_unit_test(tensors_that_lie),
+        cmocka_unit_test(tensors_that_overlap),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(no_changed_byte_is_followed_outside),
         cmocka_unit_test(reads_the_default_model),

@@ -1,4 +1,5 @@
 /* test_layer.c - the formula of bytes, the check of the options, and that kvt_open asks for what kvt_bytes says. */
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -150,6 +151,8 @@ static void a_bad_layer_is_refused(void **state) {
     REFUSED(l[0].scale = -1, KVT_E_ARGUMENT, "layers[0].scale", "-1");
     REFUSED(l[0].scale = INFINITY, KVT_E_ARGUMENT, "layers[0].scale", "inf");
     REFUSED(l[0].scale = NAN, KVT_E_ARGUMENT, "layers[0].scale", "nan");
+    REFUSED(l[0].scale = FLT_MAX, KVT_E_ARGUMENT, "layers[0].scale", "3.4"); /* times log2(e) it is infinite */
+    REFUSED(l[0].scale = 0x1p-127f, KVT_E_ARGUMENT, "layers[0].scale", "2^-126"); /* the library takes it for 0 */
 }
 
 static void *no_memory(void *ctx, size_t bytes, size_t align) {
@@ -164,7 +167,7 @@ static void bad_options_are_refused(void **state) {
     REFUSED(o.kind = (kvt_cache_kind)3, KVT_E_UNSUPPORTED, "kind", "3");
     REFUSED(o.k_format = (kvt_format)9, KVT_E_UNSUPPORTED, "k_format", "9");
     REFUSED(o.v_format = (kvt_format)-1, KVT_E_UNSUPPORTED, "v_format", "-1");
-    REFUSED(o.math = (kvt_math)2, KVT_E_UNSUPPORTED, "math", "2");
+    REFUSED(o.math = (kvt_math)3, KVT_E_UNSUPPORTED, "math", "3");
     REFUSED(o.block_tokens = 48, KVT_E_ARGUMENT, "block_tokens", "48");
     REFUSED(o.sequences_max = 0, KVT_E_ARGUMENT, "sequences_max", "0");
     REFUSED(o.sequences_max = 65536, KVT_E_ARGUMENT, "sequences_max", "65536");

@@ -209,6 +209,20 @@ static void the_unfinished_end_comes_with_the_flush(void **state) {
 
 /* -------------------------------------------------------------------------------------------- round trip */
 
+/* The list it would go to has no memory yet. */
+static void a_control_token_alone_gives_nothing(void **state) {
+    (void)state;
+    handmade h = handmade_good();
+    tokenizer *t = handmade_tokenizer(&h);
+    tokenizer_decoder d = tokenizer_decoder_of(t, false);
+    byte_list out = {0};
+    assert_int_equal(tokenizer_push(&d, tokenizer_control(t, "<|im_end|>"), &out), KVT_OK);
+    assert_int_equal(tokenizer_flush(&d, &out), KVT_OK);
+    assert_int_equal(out.n, 0);
+    byte_list_free(&out);
+    tokenizer_close(t);
+}
+
 static void add_character(byte_list *text, uint32_t c) {
     unsigned char b[4] = {(unsigned char)c};
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -420,6 +434,7 @@ int main(void) {
         cmocka_unit_test(pieces_of_text_come_in_whole_characters),
         cmocka_unit_test(what_is_no_character_passes_unchanged),
         cmocka_unit_test(the_unfinished_end_comes_with_the_flush),
+        cmocka_unit_test(a_control_token_alone_gives_nothing),
         cmocka_unit_test(any_text_comes_back),
         cmocka_unit_test(typed_control_tokens_stay_text),
         cmocka_unit_test(ids_outside_the_vocabulary_are_refused),

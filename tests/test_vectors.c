@@ -1,5 +1,6 @@
 /* test_vectors.c - the forward pass against logits of the reference implementation (tests/vectors): every position of
- * small models of each weight type, and the default model; greedy answers; and how far `fast` is from `exact`. */
+ * small models of each weight type, and the default model; greedy answers; and how far `fast` and `accurate` are from
+ * `exact`. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -300,7 +301,26 @@ static double divergence(const float *p, const float *q, int n) {
     return sum;
 }
 
-static void test_fast_is_close_to_exact(void **state) {
+/* How far a mode is from another over the same text: mean KL divergence, share of positions with the same top token. */
+typedef struct distance {
+    double kl, same;
+} distance;
+
+static void distance_add(distance *d, const float *from, const float *to, int n_vocab) {
+    for (int i = 0; i < WINDOW; i++) {
+        const float *p = from + (size_t)i * (size_t)n_vocab, *q = to + (size_t)i * (size_t)n_vocab;
+        d->kl += divergence(p, q, n_vocab) / (WINDOW * WINDOWS);
+        d->same += (double)(best(p, n_vocab) == best(q, n_vocab)) / (WINDOW * WINDOWS);
+    }
+}
+
+static void window_logits(model *m, kvt_math math, kvt_format format, const int32_t *ids, float *logits) {
+    subject s = subject_of(m, shared.team, math, format, WINDOW, WINDOW);
+    forward(&s, ids, WINDOW, WINDOW, NULL, WINDOW, logits);
+    subject_free(&s);
+}
+
+static void test_fast_and_accurate_are_close_to_exact(void **state) {
     (void)state;
     model *m = default_or_skip();
     const char *path = fixture_data("wikitext2-test.txt");
@@ -310,32 +330,29 @@ static void test_fast_is_close_to_exact(void **state) {
     token_list ids = { 0 };
     assert_int_equal(tokenizer_encode(model_tokenizer(m), text, n_text < 65536 ? n_text : 65536, false, &ids), KVT_OK);
     assert_true(ids.n >= WINDOW * WINDOWS);
-    int n_vocab = model_config_of(m)->n_vocab, n_same = 0;
+    int n_vocab = model_config_of(m)->n_vocab;
     float *exact = calloc((size_t)WINDOW * (size_t)n_vocab, sizeof *exact);
-    float *fast = calloc((size_t)WINDOW * (size_t)n_vocab, sizeof *fast);
-    double kl = 0;
+    float *other = calloc((size_t)WINDOW * (size_t)n_vocab, sizeof *other);
+    distance fast = { 0 }, accurate = { 0 };
 
     for (int w = 0; w < WINDOWS; w++) {
-        subject e = subject_of(m, shared.team, KVT_MATH_EXACT, KVT_F32, WINDOW, WINDOW);
-        forward(&e, ids.id + w * WINDOW, WINDOW, WINDOW, NULL, WINDOW, exact);
-        subject_free(&e);
-        subject f = subject_of(m, shared.team, KVT_MATH_FAST, KVT_BF16, WINDOW, WINDOW);
-        forward(&f, ids.id + w * WINDOW, WINDOW, WINDOW, NULL, WINDOW, fast);
-        subject_free(&f);
-        for (int i = 0; i < WINDOW; i++) {
-            const float *p = exact + (size_t)i * (size_t)n_vocab, *q = fast + (size_t)i * (size_t)n_vocab;
-            kl += divergence(p, q, n_vocab);
-            n_same += best(p, n_vocab) == best(q, n_vocab);
-        }
+        const int32_t *from = ids.id + w * WINDOW;
+        window_logits(m, KVT_MATH_EXACT, KVT_F32, from, exact);
+        window_logits(m, KVT_MATH_FAST, KVT_BF16, from, other);
+        distance_add(&fast, exact, other, n_vocab);
+        window_logits(m, KVT_MATH_ACCURATE, KVT_F32, from, other);
+        distance_add(&accurate, exact, other, n_vocab);
     }
-    kl /= WINDOW * WINDOWS;
-    double same = (double)n_same / (WINDOW * WINDOWS);
-    print_message("fast against exact: mean KL %.5f, same top token %.2f %%\n", kl, 100 * same);
-    /* 0.0026 and 96.8 % when this was written, nearly all of it from the 8-bit activations of the output matrix. */
-    assert_true(kl < 0.003);
-    assert_true(same >= 0.965);
+    print_message("fast against exact: mean KL %.3g, same top token %.2f %%\n", fast.kl, 100 * fast.same);
+    print_message("accurate against exact: mean KL %.3g, same top token %.2f %%\n", accurate.kl, 100 * accurate.same);
+    /* Fast is just within what is wanted of it: 0.00195 and 97.17 % were measured, and 0.0026 and 96.8 % with 8-bit
+     * activations before the output matrix too. Accurate: 4.8e-8 and no other top token. */
+    assert_true(fast.kl < 0.002);
+    assert_true(fast.same >= 0.97);
+    assert_true(accurate.kl < 2e-7);
+    assert_true(accurate.same >= 0.999);
     free(exact);
-    free(fast);
+    free(other);
     token_list_free(&ids);
     free(text);
 }
@@ -345,7 +362,7 @@ int main(void) {
         cmocka_unit_test(test_tiny_models_give_the_reference_logits),
         cmocka_unit_test(test_default_model_gives_the_reference_logits),
         cmocka_unit_test(test_greedy_answers_follow_the_reference),
-        cmocka_unit_test(test_fast_is_close_to_exact),
+        cmocka_unit_test(test_fast_and_accurate_are_close_to_exact),
     };
     return cmocka_run_group_tests(tests, NULL, close_default);
 }

@@ -25,11 +25,11 @@ int cmd_bench(int argc, char **argv) {
     for (int i = 0; i < N_BENCHES && argc > 1; i++)
         if (strcmp(argv[1], benches[i].name) == 0) return benches[i].run(argc - 1, argv + 1);
     if (argc > 1 && !help) return cli_usage("bench", "there is no measurement \"%s\"", argv[1]);
-    printf("usage: kvtile bench MEASUREMENT [OPTIONS]\n\n");
-    for (int i = 0; i < N_BENCHES; i++) printf("  %-10s %s\n", benches[i].name, benches[i].about);
-    printf("\nkvtile bench MEASUREMENT --help lists its options.\n");
-    int status = cli_flush();
-    return help ? status : CLI_USAGE;
+    FILE *to = help ? stdout : stderr;
+    fprintf(to, "usage: kvtile bench MEASUREMENT [OPTIONS]\n\n");
+    for (int i = 0; i < N_BENCHES; i++) fprintf(to, "  %-10s %s\n", benches[i].name, benches[i].about);
+    fprintf(to, "\nkvtile bench MEASUREMENT --help lists its options.\n");
+    return help ? cli_flush() : CLI_USAGE;
 }
 
 /* --------------------------------------------------------------------------------------------- bandwidth */

@@ -10,7 +10,7 @@ int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
 int bench_attend(int argc, char **argv);
 
-enum { BENCH_LIST = 16, BENCH_REPEATS = 32 };
+enum { BENCH_REPEATS = 32 };
 
 /* Bytes per second that the pool reads from memory: plain loads over 512 MB in huge pages, the best of a few passes.
  * 0: there is no memory for it. */

@@ -73,7 +73,7 @@ static void tell(const attend_row *r, bool json, json_t *rows) {
 }
 
 static int run(const attend_options *o, bench_cache *b, kvt_workers *team, const model_config *config) {
-    int depth[BENCH_LIST], n = option_list(o->depths, depth, BENCH_LIST), most = 0;
+    int depth[OPTION_LIST_MAX], n = option_list(o->depths, depth), most = 0;
     for (int i = 0; i < n; i++)
         if (depth[i] > most) most = depth[i];
     double bandwidth = bench_bandwidth(team);

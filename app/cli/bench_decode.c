@@ -51,12 +51,12 @@ typedef struct forward {
     int32_t *tokens; /* [chunk] */
     float *logits;   /* [n_vocab] */
     double bandwidth;
-    int list[BENCH_LIST], n_list;
+    int list[OPTION_LIST_MAX], n_list;
 } forward;
 
 static int forward_open(forward *f, const forward_options *o, int slack) {
     int most = 0, chunk = o->common.chunk;
-    f->n_list = option_list(o->list, f->list, BENCH_LIST);
+    f->n_list = option_list(o->list, f->list);
     for (int i = 0; i < f->n_list; i++)
         if (f->list[i] > most) most = f->list[i];
     int status = loaded_open(&f->loaded, &o->common);
@@ -69,7 +69,7 @@ static int forward_open(forward *f, const forward_options *o, int slack) {
     f->logits = malloc((size_t)c->n_vocab * sizeof *f->logits);
     bool taken = f->tokens && f->logits;
     if (!taken ||
-        model_state_new(&f->state, f->loaded.model, chunk, (kvt_math)o->common.math, f->loaded.team) != KVT_OK)
+        model_state_new(&f->state, f->loaded.model, chunk, common_math(&o->common), f->loaded.team) != KVT_OK)
         return cli_fail("no memory for steps of %d tokens", chunk);
     for (int i = 0; i < chunk; i++) f->tokens[i] = (int32_t)((i * 7919 + 17) % c->n_vocab);
     return CLI_DONE;

@@ -11,7 +11,8 @@
 
 #include "base/sys.h"
 
-enum { ALIVE_MAX = 4096, LENGTH_MAX = 1 << 20 };
+/* A step holds at most 2^20 tokens: one request whole, and a token of each of the others. */
+enum { ALIVE_MAX = 4096, LENGTH_MAX = (1 << 19) - ALIVE_MAX };
 
 typedef struct request {
     int prompt, answer;
@@ -60,8 +61,10 @@ static int trace_read(trace *t, const char *path, int most) {
         request r;
         if (request_parse(line, &r)) status = trace_add(t, r) ? CLI_DONE : cli_fail("no memory for the trace");
         else if (n > 1 && line[0] != '\n' && line[0] != '\r')
-            status = cli_fail("%s: line %d is not TIMESTAMP,ContextTokens,GeneratedTokens", path, n);
+            status = cli_fail("%s: line %d is not TIMESTAMP,ContextTokens,GeneratedTokens, both from 1 to %d", path, n,
+                              LENGTH_MAX);
     }
+    if (status == CLI_DONE && ferror(f)) status = cli_fail("%s: %s", path, strerror(errno));
     fclose(f);
     if (status == CLI_DONE && t->n == 0) status = cli_fail("%s: holds no requests", path);
     return status;
@@ -255,8 +258,7 @@ int bench_memory(int argc, char **argv) {
     trace t = { 0 };
     kvt_workers *team = NULL;
     status = trace_read(&t, o.file, o.n_requests);
-    if (status == CLI_DONE && kvt_workers_open(&team, o.common.threads) != KVT_OK)
-        status = cli_fail("%d threads cannot be had", o.common.threads);
+    if (status == CLI_DONE) status = team_open(&team, o.common.threads);
     if (status == CLI_DONE) status = run(&o, &t, team);
     kvt_workers_close(team);
     free(t.request);

@@ -82,7 +82,7 @@ static int measure(const reuse_options *o, const loaded *l, kvt_cache_kind kind,
     out->bytes_used = engine_fullest(e).bytes_used;
     out->bytes_reserved = engine_fullest(e).bytes_reserved;
     engine_close(e);
-    return status == KVT_OK ? CLI_DONE : cli_fail("%s", err.text);
+    return status == KVT_OK ? CLI_DONE : cli_fail("%s: %s", l->path, err.text);
 }
 
 static bool same_answer(const answer *a, const answer *b) {

@@ -31,12 +31,13 @@ void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 typedef enum option_kind {
     OPTION_FLAG,   /* bool: given or not */
     OPTION_TEXT,   /* const char * */
+    OPTION_FILE,   /* const char *, not empty */
     OPTION_INT,    /* int, least .. most */
     OPTION_REAL,   /* double, least .. most */
     OPTION_SEED,   /* uint64_t */
-    OPTION_BYTES,  /* size_t: 512M, 4GiB */
+    OPTION_BYTES,  /* size_t, at least 1: 512M, 4GiB */
     OPTION_CHOICE, /* int: the place among the words of `value`, "a|b|c" */
-    OPTION_LIST    /* const char *: numbers separated by commas, each least .. most (option_list reads them) */
+    OPTION_LIST    /* const char *: up to OPTION_LIST_MAX numbers separated by commas, each least .. most */
 } option_kind;
 
 typedef struct option {
@@ -64,10 +65,11 @@ enum { OPTIONS_GO = -1 };
 /* OPTIONS_GO, or the status to exit with: CLI_DONE after --help, CLI_USAGE after telling what is wrong. */
 int options_parse(const option_set *set, int argc, char **argv);
 
-/* "512M", "4GiB", "1.5G" (powers of 1024; KB, MB, GB are powers of 1000); false: no size, or too large. */
+/* "512M", "4GiB", "1.5G" (powers of 1024; KB, MB, GB are powers of 1000); false: no size, below 1, or too large. */
 bool option_bytes(const char *text, size_t *out);
-/* Numbers of an OPTION_LIST; how many, at most room. */
-int option_list(const char *text, int *out, int room);
+/* Numbers of an OPTION_LIST; how many. */
+enum { OPTION_LIST_MAX = 16 };
+int option_list(const char *text, int out[OPTION_LIST_MAX]);
 
 /* ---------------------------------------------------------------------------------- models and machines */
 
@@ -75,7 +77,7 @@ int option_list(const char *text, int *out, int room);
 typedef struct common_options {
     const char *model; /* NULL: the default model */
     int threads;
-    int math;               /* kvt_math */
+    int math;               /* place in OPTION_MATH, see common_math */
     int kind;               /* kvt_cache_kind */
     int kv, k, v;           /* kvt_format; -1: not given */
     int block;              /* 0, 1, 2 for 16, 32, 64 */
@@ -86,13 +88,17 @@ typedef struct common_options {
 } common_options;
 
 common_options common_options_default(void);
+kvt_math common_math(const common_options *c);
 /* Rows for a command's table, each with its place in a common_options. */
 #define OPTION_MODEL(c)                                                                                                \
-    { "-m", "MODEL", OPTION_TEXT, &(c).model, "a .gguf file (default: the one that `make model` fetches)" }
+    { "-m", "MODEL", OPTION_FILE, &(c).model, "a .gguf file (default: the one that `make model` fetches)" }
 #define OPTION_THREADS(c)                                                                                              \
     { "--threads", "N", OPTION_INT, &(c).threads, "threads (default: processors of this process)", 1, 256 }
 #define OPTION_MATH(c)                                                                                                 \
-    { "--math", "fast|exact", OPTION_CHOICE, &(c).math, "precision: 8-bit activations (default), or float32" }
+    {                                                                                                                  \
+        "--math", "fast|accurate|exact", OPTION_CHOICE, &(c).math,                                                     \
+            "precision: 8-bit activations (default), 16-bit, or float32"                                               \
+    }
 #define OPTION_CACHE(c)                                                                                                \
     { "--cache", "paged|contiguous|none", OPTION_CHOICE, &(c).kind, "how the cache is kept (default: paged)" }
 #define OPTION_KV(c) { "--kv", "bf16|f16|f32", OPTION_CHOICE, &(c).kv, "format of keys and values (default: bf16)" }
@@ -119,12 +125,14 @@ typedef struct loaded {
 /* CLI_DONE, or the status to exit with, told on stderr. Then loaded_close. */
 int loaded_open(loaded *l, const common_options *c);
 void loaded_close(loaded *l);
+/* CLI_DONE, or CLI_FAILED told on stderr. n_threads 0: the processors of this process. */
+int team_open(kvt_workers **out, int n_threads);
 /* The model's path: as given, or the default model's. NULL, told on stderr: there is none. */
 const char *model_path(const char *given);
 
 /* -------------------------------------------------------------------------------------------- signals */
 
-/* Not 0 once Ctrl-C was pressed; the second time ends the process at once. */
+/* Not 0 once Ctrl-C was pressed (or SIGTERM came); the second time ends the process at once. */
 extern volatile sig_atomic_t cli_stop;
 void cli_catch_interrupt(void);
 /* Flush stdout. CLI_DONE: written, or nobody reads any more (a closed pipe is no failure); CLI_FAILED: told. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 
@@ -15,6 +14,11 @@ common_options common_options_default(void) {
     return (common_options){ .kv = KVT_BF16, .k = -1, .v = -1, .block = 1, .chunk = 512 };
 }
 
+kvt_math common_math(const common_options *c) {
+    static const kvt_math places[] = { KVT_MATH_FAST, KVT_MATH_ACCURATE, KVT_MATH_EXACT };
+    return places[c->math];
+}
+
 engine_options common_engine_options(const common_options *c) {
     engine_options opt = engine_options_default();
     opt.kind = (kvt_cache_kind)c->kind;
@@ -22,23 +26,28 @@ engine_options common_engine_options(const common_options *c) {
     opt.v_format = (kvt_format)(c->v >= 0 ? c->v : c->kv);
     opt.block_tokens = 16 << c->block;
     opt.cache_bytes = c->cache_bytes;
-    opt.math = (kvt_math)c->math;
+    opt.math = common_math(c);
     opt.chunk = c->chunk;
     return opt;
 }
 
-/* $KVTILE_MODELS/NAME, else ~/.cache/kvtile/models/NAME. */
+/* $KVTILE_MODELS/NAME, else ~/.cache/kvtile/models/NAME; NULL: neither is set. */
 static const char *default_path(void) {
     static char path[4096];
     const char *folder = getenv("KVTILE_MODELS"), *home = getenv("HOME");
     if (folder && folder[0]) snprintf(path, sizeof path, "%s/%s", folder, DEFAULT_MODEL);
-    else snprintf(path, sizeof path, "%s/.cache/kvtile/models/%s", home ? home : "", DEFAULT_MODEL);
+    else if (home && home[0]) snprintf(path, sizeof path, "%s/.cache/kvtile/models/%s", home, DEFAULT_MODEL);
+    else return NULL;
     return path;
 }
 
 const char *model_path(const char *given) {
     struct stat st;
     const char *path = given ? given : default_path();
+    if (!path) {
+        cli_fail("no model: neither KVTILE_MODELS nor HOME says where the default one is (-m names another)");
+        return NULL;
+    }
     if (stat(path, &st) != 0) {
         if (given) cli_fail("%s: %s", path, strerror(errno));
         else cli_fail("%s: %s (`make model` fetches it; -m names another)", path, strerror(errno));
@@ -51,13 +60,18 @@ const char *model_path(const char *given) {
     return path;
 }
 
+int team_open(kvt_workers **out, int n_threads) {
+    if (kvt_workers_open(out, n_threads) == KVT_OK) return CLI_DONE;
+    return cli_fail("%d threads cannot be had", n_threads ? n_threads : sys_processors());
+}
+
 int loaded_open(loaded *l, const common_options *c) {
     error_text err;
     uint64_t start = sys_now_ns();
     *l = (loaded){ 0 };
     l->path = model_path(c->model);
     if (!l->path) return CLI_FAILED;
-    if (kvt_workers_open(&l->team, c->threads) != KVT_OK) return cli_fail("%d threads cannot be had", c->threads);
+    if (team_open(&l->team, c->threads) != CLI_DONE) return CLI_FAILED;
     if (model_open(&l->model, l->path, l->team, &err) != KVT_OK) return cli_fail("%s", err.text);
     l->load_ms = (double)(sys_now_ns() - start) / 1e6;
     return CLI_DONE;

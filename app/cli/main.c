@@ -1,7 +1,9 @@
 /* main.c - the table of commands. */
 #include "cli.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *about;
@@ -13,10 +15,14 @@ static const struct {
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
+static void help_print(FILE *to) {
+    fprintf(to, "usage: kvtile COMMAND [OPTIONS]\n\n");
+    for (int i = 0; i < N_COMMANDS; i++) fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].about);
+    fprintf(to, "\nkvtile COMMAND --help lists a command's options; kvtile --version says which version this is.\n");
+}
+
 static int help(void) {
-    printf("usage: kvtile COMMAND [OPTIONS]\n\n");
-    for (int i = 0; i < N_COMMANDS; i++) printf("  %-10s %s\n", commands[i].name, commands[i].about);
-    printf("\nkvtile COMMAND --help lists a command's options; kvtile --version says which version this is.\n");
+    help_print(stdout);
     return cli_flush();
 }
 
@@ -25,11 +31,21 @@ static int version(void) {
     return cli_flush();
 }
 
+/* Where stdin, stdout or stderr is closed, the next file opened would take its place, and what is said would end in that
+ * file. Opened the wrong way round they still fail when they are used. */
+static void streams_hold(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
-    /* A reader that goes away is seen as a failed write, where the command can end what it is doing. */
+    /* A reader that goes away, or a limit on the size of files, is seen as a failed write, where the command can end what
+     * it is doing. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    streams_hold();
     if (argc < 2) {
-        help();
+        help_print(stderr);
         return CLI_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help();

@@ -42,7 +42,7 @@ bool option_bytes(const char *text, size_t *out) {
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcmp(end, units[i].name) != 0) continue;
         n *= units[i].factor;
-        if (!(n >= 0 && n < 0x1p62)) return false;
+        if (!(n >= 1 && n < 0x1p62)) return false;
         *out = (size_t)n;
         return true;
     }
@@ -96,14 +96,14 @@ static const char *list_next(const char *text, double least, double most, int *o
 }
 
 static bool list_good(const char *text, double least, double most) {
-    int v;
-    while ((text = list_next(text, least, most, &v)) && *text == ',') text++;
-    return text != NULL;
+    int v, n = 0;
+    while (n++ < OPTION_LIST_MAX && (text = list_next(text, least, most, &v)) && *text == ',') text++;
+    return text && *text == 0;
 }
 
-int option_list(const char *text, int *out, int room) {
+int option_list(const char *text, int out[OPTION_LIST_MAX]) {
     int n = 0;
-    while (n < room && (text = list_next(text, -2147483648.0, 2147483647.0, &out[n]))) {
+    while (n < OPTION_LIST_MAX && (text = list_next(text, -2147483648.0, 2147483647.0, &out[n]))) {
         n++;
         if (*text++ != ',') break;
     }
@@ -113,6 +113,7 @@ int option_list(const char *text, int *out, int room) {
 static bool take_value(const option *o, const char *text) {
     switch (o->kind) {
     case OPTION_TEXT: *(const char **)o->out = text; return true;
+    case OPTION_FILE: *(const char **)o->out = text; return text[0] != 0;
     case OPTION_INT: return whole_of(text, o->least, o->most, o->out);
     case OPTION_REAL: return real_of(text, o->least, o->most, o->out);
     case OPTION_SEED: return seed_of(text, o->out);
@@ -132,11 +133,14 @@ static int refuse_value(const option_set *set, const option *o, const char *text
     switch (o->kind) {
     case OPTION_INT:
     case OPTION_REAL:
+        return cli_usage(set->command, "%s wants a number from %.15g to %.15g, not \"%s\"", o->name, o->least, o->most,
+                         text);
     case OPTION_LIST:
-        return cli_usage(set->command, "%s wants %s from %.15g to %.15g, not \"%s\"", o->name,
-                         o->kind == OPTION_LIST ? "numbers" : "a number", o->least, o->most, text);
+        return cli_usage(set->command, "%s wants up to %d numbers from %.15g to %.15g, not \"%s\"", o->name,
+                         OPTION_LIST_MAX, o->least, o->most, text);
     case OPTION_BYTES:
         return cli_usage(set->command, "%s wants a size such as 512M or 4GiB, not \"%s\"", o->name, text);
+    case OPTION_FILE: return cli_usage(set->command, "%s wants a name, not \"%s\"", o->name, text);
     case OPTION_CHOICE: return cli_usage(set->command, "%s is one of %s, not \"%s\"", o->name, o->value, text);
     default: return cli_usage(set->command, "%s does not take \"%s\"", o->name, text);
     }
@@ -160,6 +164,7 @@ static bool is_operand(const char *word) {
 }
 
 static int take_operand(const option_set *set, const char *word) {
+    if (!word[0]) return cli_usage(set->command, "an argument is empty");
     if (*set->n_operands == set->operands_max) return cli_usage(set->command, "\"%s\" is one argument too many", word);
     set->operands[(*set->n_operands)++] = word;
     return OPTIONS_GO;

@@ -5,13 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXT_MAX = 1 << 30, PROMPTS_MAX = 65535 };
+
 /* ----------------------------------------------------------------------------------------------- reading */
 
+/* A pipe or a device may have no end. */
 static int read_all(FILE *f, const char *name, byte_list *out) {
     char part[16384];
     size_t n;
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
+    while ((n = fread(part, 1, sizeof part, f)) > 0) {
+        if (n > TEXT_MAX - out->n) return cli_fail("%s: more than %d bytes of text", name, TEXT_MAX);
         if (byte_list_add(out, part, n) != KVT_OK) return cli_fail("%s: no memory for its text", name);
+    }
     return ferror(f) ? cli_fail("%s: %s", name, strerror(errno)) : CLI_DONE;
 }
 
@@ -68,34 +73,36 @@ static bool room_take(prompt_list *list, int n) {
     return list->prompt && list->tokens;
 }
 
-/* Where the line that begins at `at` ends. */
-static size_t line_end(const byte_list *text, size_t at) {
-    const char *end = memchr(text->at + at, '\n', text->n - at);
-    return end ? (size_t)(end - text->at) : text->n;
-}
-
-static int lines_count(const byte_list *text) {
-    int n = 0;
-    for (size_t at = 0; at < text->n && n < 65536; at = line_end(text, at) + 1)
-        if (line_end(text, at) > at) n++;
-    return n;
+/* Take the first line off a text; its end, \n or \r\n, is part of neither. */
+static file_text line_take(file_text *text) {
+    const char *end = memchr(text->at, '\n', text->n);
+    size_t n = end ? (size_t)(end - text->at) : text->n, taken = end ? n + 1 : n;
+    file_text line = { text->at, n > 0 && text->at[n - 1] == '\r' ? n - 1 : n };
+    *text = (file_text){ text->at + taken, text->n - taken };
+    return line;
 }
 
 /* Empty lines are not prompts. */
-static int encode_lines(prompt_list *list, const prompt_options *opt, const model *m, const byte_list *text) {
+static int lines_count(file_text text) {
+    int n = 0;
+    while (text.n && n <= PROMPTS_MAX) n += line_take(&text).n > 0;
+    return n;
+}
+
+static int encode_lines(prompt_list *list, const prompt_options *opt, const model *m, file_text text) {
     int n = lines_count(text), status = CLI_DONE;
     if (n == 0) return cli_fail("%s: holds no prompt", opt->lines);
-    if (n > 65535) return cli_fail("%s: more than 65535 prompts", opt->lines);
+    if (n > PROMPTS_MAX) return cli_fail("%s: more than %d prompts", opt->lines, PROMPTS_MAX);
     if (!room_take(list, n)) return cli_fail("no memory for %d prompts", n);
-    for (size_t at = 0, end; at < text->n && status == CLI_DONE; at = end + 1) {
-        end = line_end(text, at);
-        if (end > at) status = encode(&list->tokens[list->n++], opt, m, text->at + at, end - at);
+    while (text.n && status == CLI_DONE) {
+        file_text line = line_take(&text);
+        if (line.n) status = encode(&list->tokens[list->n++], opt, m, line.at, line.n);
     }
     return status;
 }
 
 static int encode_all(prompt_list *list, const prompt_options *opt, const model *m, const byte_list *text) {
-    if (opt->lines) return encode_lines(list, opt, m, text);
+    if (opt->lines) return encode_lines(list, opt, m, (file_text){ text->at, text->n });
     if (!room_take(list, 1)) return cli_fail("no memory for the prompt");
     list->n = 1;
     return encode(&list->tokens[0], opt, m, text->n ? text->at : "", text->n);

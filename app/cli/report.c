@@ -119,13 +119,17 @@ static json_t *json_cache(const figures *f) {
                      "blocks_used", (json_int_t)c->blocks_used, "blocks_shared", (json_int_t)c->blocks_shared);
 }
 
+static const char *math_name(kvt_math math) {
+    return math == KVT_MATH_FAST ? "fast" : math == KVT_MATH_ACCURATE ? "accurate" : "exact";
+}
+
 int report_json(const run_report *r) {
     figures f = figures_of(r);
     const answer *a = &r->answers[0];
     json_t *o = json_pack(
         "{s:o, s:s, s:s, s:f, s:o, s:o, s:o, s:s, s:I, s:i, s:I, s:I}", "model",
         json_bytes(r->loaded->path, strlen(r->loaded->path)), "arch", model_config_of(r->loaded->model)->arch, "math",
-        f.opt.math == KVT_MATH_EXACT ? "exact" : "fast", "load_ms", r->loaded->load_ms, "text",
+        math_name(f.opt.math), "load_ms", r->loaded->load_ms, "text",
         json_bytes(r->texts[0].at, r->texts[0].n), "tokens", json_tokens(a), "samples", json_samples(r, f.n_answers),
         "finish_reason", finish_name(a->finish), "prompt_tokens", (json_int_t)f.prompt_tokens, "cached_tokens", 0,
         "completion_tokens", (json_int_t)f.completion_tokens, "positions_computed",

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/sys.h"
 #include "prompts.h"
@@ -44,8 +42,8 @@ static int options_read(run_options *o, int argc, char **argv) {
     const option rows[] = {
         OPTION_MODEL(*c),
         { "-p", "TEXT", OPTION_TEXT, &p->text, "the prompt" },
-        { "-f", "FILE", OPTION_TEXT, &p->file, "the prompt is a file's content; - alone reads stdin" },
-        { "--prompts", "FILE", OPTION_TEXT, &p->lines, "one prompt per line, answered together as one batch" },
+        { "-f", "FILE", OPTION_FILE, &p->file, "the prompt is a file's content; - alone reads stdin" },
+        { "--prompts", "FILE", OPTION_FILE, &p->lines, "one prompt per line, answered together as one batch" },
         { "-n", "TOKENS", OPTION_INT, &o->tokens_max, "most tokens of an answer (default: 128)", 1, 16777216 },
         { "--chat", NULL, OPTION_FLAG, &p->chat, "the prompt is a user's message; the model's chat template is used" },
         { "--system", "TEXT", OPTION_TEXT, &p->system, "with --chat: the system message" },
@@ -66,7 +64,7 @@ static int options_read(run_options *o, int argc, char **argv) {
         OPTION_MATH(*c),
         OPTION_CHUNK(*c),
         OPTION_THREADS(*c),
-        { "--logits", "FILE", OPTION_TEXT, &o->logits,
+        { "--logits", "FILE", OPTION_FILE, &o->logits,
           "write float32 [tokens][vocabulary], the row behind each token" },
         OPTION_JSON(*c),
     };
@@ -143,24 +141,8 @@ static int tokens_needed(const run_state *r) {
 
 /* Would the cache take more than half of the memory? */
 static bool too_large(const engine_options *e, const model *m) {
-    const model_config *c = model_config_of(m);
-    kvt_layer *layers = calloc((size_t)c->n_layers, sizeof *layers);
-    kvt_options opt = kvt_options_default();
     kvt_bytes_info need;
-    if (!layers) return true;
-    model_layers(c, layers);
-    opt.kind = e->kind;
-    opt.layers = layers;
-    opt.n_layers = c->n_layers;
-    opt.k_format = e->k_format;
-    opt.v_format = e->v_format;
-    opt.block_tokens = e->block_tokens;
-    opt.sequences_max = e->sequences_max;
-    opt.tokens_max = e->context;
-    opt.batch_tokens_max = e->chunk;
-    opt.bytes_max = e->cache_bytes;
-    kvt_status status = kvt_bytes(&opt, &need);
-    free(layers);
+    kvt_status status = engine_bytes(m, e, &need);
     return status == KVT_E_LIMIT || need.bytes_total > sys_memory_total() / 2;
 }
 
@@ -249,7 +231,7 @@ static int answer_all(run_state *r) {
     r->progress = progress_of("reading the prompt");
     kvt_status status = generate(r->engine, &g, r->answers, &err);
     progress_clear(&r->progress);
-    if (status != KVT_OK) return cli_fail("%s", err.text);
+    if (status != KVT_OK) return cli_fail("%s: %s", r->loaded.path, err.text);
     for (int i = 0; i < r->n_answers; i++)
         if (tokenizer_flush(&r->decoders[i], &r->texts[i]) != KVT_OK) return cli_fail("no memory for the text");
     bool reader_gone = ferror(stdout);

@@ -12,9 +12,10 @@
 /* --------------------------------------------------------------------------------------------- sentences */
 
 static void say(const char *format, va_list args) {
-    fputs("kvtile: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char line[2 * 4096]; /* a path at its longest, and a sentence */
+    vsnprintf(line, sizeof line, format, args);
+    file_one_line(line);
+    fprintf(stderr, "kvtile: %s\n", line);
 }
 
 int cli_fail(const char *format, ...) {
@@ -53,6 +54,7 @@ static void on_interrupt(int signal_number) {
 void cli_catch_interrupt(void) {
     struct sigaction once = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
     sigaction(SIGINT, &once, NULL);
+    sigaction(SIGTERM, &once, NULL);
 }
 
 int cli_flush(void) {
@@ -113,26 +115,9 @@ show_text show_count(uint64_t n) {
 
 /* ------------------------------------------------------------------------------------------------- JSON */
 
-/* Bytes of the UTF-8 character that begins at s, 0: none does (Unicode 15, table 3-7). */
-static size_t character_at(const unsigned char *s, size_t n) {
-    if (s[0] < 0x80) return 1;
-    size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    if (s[0] < 0xC2 || s[0] > 0xF4 || length > n) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    bool outside = (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF4 && s[1] > 0x8F);
-    return overlong || outside ? 0 : length;
-}
-
 json_t *json_bytes(const char *bytes, size_t n) {
     byte_list clean = { 0 };
-    kvt_status status = KVT_OK;
-    for (size_t i = 0; i < n && status == KVT_OK;) {
-        size_t length = character_at((const unsigned char *)bytes + i, n - i);
-        status = length ? byte_list_add(&clean, bytes + i, length) : byte_list_add(&clean, "\xEF\xBF\xBD", 3);
-        i += length ? length : 1;
-    }
+    kvt_status status = utf8_repair(bytes, n, &clean);
     json_t *text = status == KVT_OK ? json_stringn(clean.n ? clean.at : "", clean.n) : NULL;
     byte_list_free(&clean);
     return text;

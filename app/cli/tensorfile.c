@@ -35,8 +35,11 @@ row_file *row_file_open(const char *path, size_t n_columns) {
     f->n_columns = n_columns;
     /* A device or a pipe must not be replaced by a file of its name. */
     bool special = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-    if (!special) snprintf(f->temporary, sizeof f->temporary, "%s.%ld.part", path, (long)getpid());
-    f->f = fopen(special ? path : f->temporary, "wb");
+    size_t room = sizeof f->temporary;
+    if (special) f->f = fopen(path, "wb");
+    else if ((size_t)snprintf(f->temporary, room, "%s.%ld.part", path, (long)getpid()) < room)
+        f->f = fopen(f->temporary, "wb");
+    else errno = ENAMETOOLONG;
     if (f->f) return f;
     fail(f);
     free(f);

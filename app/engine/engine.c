@@ -74,26 +74,59 @@ static void hear(void *ctx, kvt_log_level level, const char *message) {
     if (level == KVT_LOG_ERROR) snprintf(e->said.text, sizeof e->said.text, "%s", message);
 }
 
-static kvt_status cache_open(engine *e, kvt_workers *team, error_text *err) {
-    const model_config *c = model_config_of(e->model);
-    size_t bytes;
-    if (!mem_mul((size_t)c->n_layers, sizeof(kvt_layer), &bytes)) return KVT_E_LIMIT;
-    kvt_layer *layers = mem_take(NULL, bytes);
-    if (!layers) return KVT_E_MEMORY;
-    model_layers(c, layers);
+/* The options with the context filled in. */
+static engine_options whole(const model *m, const engine_options *opt) {
+    engine_options all = *opt;
+    if (all.context == 0) all.context = model_config_of(m)->context;
+    return all;
+}
 
+static int rows_most(const engine_options *opt) {
+    return opt->kind == KVT_NONE && opt->chunk < opt->context ? opt->context : opt->chunk;
+}
+
+static kvt_layer *layers_take(const model *m, size_t *bytes) {
+    const model_config *c = model_config_of(m);
+    if (!mem_mul((size_t)c->n_layers, sizeof(kvt_layer), bytes)) return NULL;
+    kvt_layer *layers = mem_take(NULL, *bytes);
+    if (layers) model_layers(c, layers);
+    return layers;
+}
+
+/* What the cache is told. The limit is no wish for more than all sequences at full length. */
+static kvt_options cache_options(const engine_options *from, const kvt_layer *layers, int n_layers) {
+    kvt_bytes_info need;
     kvt_options opt = kvt_options_default();
-    opt.kind = e->opt.kind;
+    opt.kind = from->kind;
     opt.layers = layers;
-    opt.n_layers = c->n_layers;
-    opt.k_format = e->opt.k_format;
-    opt.v_format = e->opt.v_format;
-    opt.block_tokens = e->opt.block_tokens;
-    opt.sequences_max = e->opt.sequences_max;
-    opt.tokens_max = e->opt.context;
-    opt.batch_tokens_max = e->rows_max;
-    opt.bytes_max = e->opt.cache_bytes;
-    opt.math = e->opt.math;
+    opt.n_layers = n_layers;
+    opt.k_format = from->k_format;
+    opt.v_format = from->v_format;
+    opt.block_tokens = from->block_tokens;
+    opt.sequences_max = from->sequences_max;
+    opt.tokens_max = from->context;
+    opt.batch_tokens_max = rows_most(from);
+    opt.math = from->math;
+    if (kvt_bytes(&opt, &need) != KVT_OK || need.bytes_cache > from->cache_bytes) opt.bytes_max = from->cache_bytes;
+    return opt;
+}
+
+kvt_status engine_bytes(const model *m, const engine_options *from, kvt_bytes_info *out) {
+    size_t bytes;
+    engine_options all = whole(m, from);
+    kvt_layer *layers = layers_take(m, &bytes);
+    if (!layers) return KVT_E_MEMORY;
+    kvt_options opt = cache_options(&all, layers, model_config_of(m)->n_layers);
+    kvt_status status = kvt_bytes(&opt, out);
+    mem_give(NULL, layers, bytes);
+    return status;
+}
+
+static kvt_status cache_open(engine *e, kvt_workers *team, error_text *err) {
+    size_t bytes;
+    kvt_layer *layers = layers_take(e->model, &bytes);
+    if (!layers) return engine_fail(err, KVT_E_MEMORY, "no memory for a list of layers");
+    kvt_options opt = cache_options(&e->opt, layers, model_config_of(e->model)->n_layers);
     opt.workers = team;
     opt.log = hear;
     opt.log_ctx = e;
@@ -133,10 +166,8 @@ kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const en
     engine *e = mem_take(NULL, sizeof *e);
     if (!e) return engine_fail(err, KVT_E_MEMORY, "no memory for an engine");
     e->model = m;
-    e->opt = *opt;
-    if (e->opt.context == 0) e->opt.context = model_config_of(m)->context;
-    e->rows_max = e->opt.chunk;
-    if (e->opt.kind == KVT_NONE && e->rows_max < e->opt.context) e->rows_max = e->opt.context;
+    e->opt = whole(m, opt);
+    e->rows_max = rows_most(&e->opt);
 
     kvt_status status = cache_open(e, team, err);
     if (status == KVT_OK) {

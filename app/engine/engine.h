@@ -46,6 +46,9 @@ typedef struct engine engine;
 kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt, error_text *err);
 void engine_close(engine *e); /* NULL is fine */
 
+/* What the cache of such an engine takes, known without opening one; the status is kvt_bytes'. */
+kvt_status engine_bytes(const model *m, const engine_options *opt, kvt_bytes_info *out);
+
 const engine_options *engine_options_of(const engine *e); /* as opened, defaults filled in */
 const model *engine_model(const engine *e);
 engine_counters engine_counted(const engine *e);

@@ -19,8 +19,7 @@
 
 /* -------------------------------------------------------------------------------------------- errors */
 
-/* Names in a damaged file may hold anything; the sentence stays one line, and a terminal obeys nothing in it. */
-static void one_line(char *text) {
+void file_one_line(char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         if (c < 0x20 || c == 0x7F) *text = '?';
@@ -38,7 +37,7 @@ kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, co
     va_start(args, format);
     vsnprintf(err->text + used, sizeof err->text - (size_t)used, format, args);
     va_end(args);
-    one_line(err->text);
+    file_one_line(err->text);
     return status;
 }
 

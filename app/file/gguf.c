@@ -180,6 +180,30 @@ static kvt_status place_tensor(const model_file *f, file_tensor *t, size_t data_
     return KVT_OK;
 }
 
+static int by_place(const void *a, const void *b) {
+    const file_tensor *const *x = a, *const *y = b;
+    const char *p = (*x)->data, *q = (*y)->data;
+    return (p > q) - (p < q);
+}
+
+/* Every tensor is copied when it is loaded: if they could share bytes, a small file could ask for any amount of memory.
+ * Those of a type that is not offered have no known length and are left out. */
+static kvt_status refuse_overlap(const model_file *f, error_text *err) {
+    size_t n = 0;
+    const file_tensor **placed = calloc(f->n_tensors ? f->n_tensors : 1, sizeof *placed);
+    if (!placed) return file_fail(f, err, KVT_E_MEMORY, "no memory for %zu tensors", f->n_tensors);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (f->tensors[i].data) placed[n++] = &f->tensors[i];
+    qsort(placed, n, sizeof *placed, by_place);
+    kvt_status st = KVT_OK;
+    for (size_t i = 1; i < n && st == KVT_OK; i++)
+        if ((const char *)placed[i]->data < (const char *)placed[i - 1]->data + placed[i - 1]->bytes)
+            st = file_fail(f, err, KVT_E_CORRUPT, "tensors %.*s and %.*s overlap", FILE_SHOW(placed[i - 1]->name),
+                           FILE_SHOW(placed[i]->name));
+    free(placed);
+    return st;
+}
+
 static kvt_status place_tensors(model_file *f, const cursor *c, const uint64_t *offsets, error_text *err) {
     uint32_t alignment = ALIGNMENT_DEFAULT;
     if (file_has(f, "general.alignment")) TRY(file_u32(f, "general.alignment", &alignment, err));
@@ -189,7 +213,7 @@ static kvt_status place_tensors(model_file *f, const cursor *c, const uint64_t *
     size_t data_start = mem_round(cursor_offset(c), alignment);
     for (size_t i = 0; i < f->n_tensors; i++)
         TRY(place_tensor(f, &f->tensors[i], data_start, alignment, offsets[i], err));
-    return KVT_OK;
+    return refuse_overlap(f, err);
 }
 
 /* --------------------------------------------------------------------------------------------- header */

@@ -13,6 +13,7 @@ struct model_state {
     const model *model;
     kvt_workers *team;
     kvt_input *input;
+    kvt_input *wanted; /* rows for the output matrix; NULL: input serves it too */
     int rows_max;
     int32_t *position; /* [rows_max] */
     float *turns;      /* [rows_max][rope.dim / 2][2] */
@@ -78,6 +79,15 @@ static bool scratch_take(model_state *s) {
     return true;
 }
 
+/* In fast mode the output matrix gets its rows in 16 bits: a quarter of what 8-bit activations change in the
+ * probabilities of the next token comes from that one matrix, and it is a small part of the work (docs/speed.md). */
+static kvt_status inputs_new(model_state *s, kvt_math math) {
+    const model_config *c = &s->model->config;
+    TRY(kvt_input_new(&s->input, s->rows_max, columns_max(c), math));
+    if (math != KVT_MATH_FAST) return KVT_OK;
+    return kvt_input_new(&s->wanted, s->rows_max, c->width, KVT_MATH_ACCURATE);
+}
+
 kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_math math, kvt_workers *team) {
     *out = NULL;
     model_state *s = mem_take(NULL, sizeof *s);
@@ -85,7 +95,7 @@ kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_
     s->model = m;
     s->team = team;
     s->rows_max = rows_max;
-    kvt_status status = kvt_input_new(&s->input, rows_max, columns_max(&m->config), math);
+    kvt_status status = inputs_new(s, math);
     if (status == KVT_OK && !scratch_take(s)) status = KVT_E_MEMORY;
     if (status != KVT_OK) {
         model_state_free(s);
@@ -98,6 +108,7 @@ kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_
 void model_state_free(model_state *s) {
     if (!s) return;
     kvt_input_free(s->input);
+    kvt_input_free(s->wanted);
     mem_give(NULL, s->memory, s->bytes);
     mem_give(NULL, s, sizeof *s);
 }
@@ -105,10 +116,11 @@ void model_state_free(model_state *s) {
 /* ----------------------------------------------------------------------------------------------- layers */
 
 /* y = x w^T for up to three matrices that read the same rows. */
-static void project(model_state *s, const float *x, int n_rows, const kvt_product *products, int n_products) {
+static void project(model_state *s, kvt_input *input, const float *x, int n_rows, const kvt_product *products,
+                    int n_products) {
     int n_cols = (int)kvt_matrix_cols(products[0].w);
-    kvt_input_set(s->input, s->team, x, (size_t)n_cols, n_rows, n_cols);
-    kvt_matmul(s->team, s->input, products, n_products);
+    kvt_input_set(input, s->team, x, (size_t)n_cols, n_rows, n_cols);
+    kvt_matmul(s->team, input, products, n_products);
 }
 
 static kvt_product product(const kvt_matrix *w, float *y) {
@@ -123,12 +135,12 @@ static kvt_status attention(model_state *s, kvt_cache *cache, int layer, const k
 
     kvt_rmsnorm(s->team, s->x, w->attn_norm, c->norm_eps, n_rows, c->width, s->y);
     kvt_product qkv[] = { product(w->q, s->q), product(w->k, s->k), product(w->v, s->v) };
-    project(s, s->y, n_rows, qkv, 3);
+    project(s, s->input, s->y, n_rows, qkv, 3);
     kvt_rope_apply(s->team, &c->rope, s->turns, s->q, q_stride, n_rows, c->n_heads_q, c->dim_k);
     kvt_rope_apply(s->team, &c->rope, s->turns, s->k, k_stride, n_rows, c->n_heads_kv, c->dim_k);
     TRY(kvt_attend(cache, layer, batch, s->q, s->k, s->v, s->attended));
     kvt_product out = product(w->attn_output, s->y);
-    project(s, s->attended, n_rows, &out, 1);
+    project(s, s->input, s->attended, n_rows, &out, 1);
     kvt_add(s->team, s->x, s->y, (size_t)n_rows * (size_t)c->width);
     return KVT_OK;
 }
@@ -140,10 +152,10 @@ static void feed_forward(model_state *s, int layer, int n_rows) {
 
     kvt_rmsnorm(s->team, s->x, w->ffn_norm, c->norm_eps, n_rows, c->width, s->y);
     kvt_product both[] = { product(w->gate, s->gate), product(w->up, s->up) };
-    project(s, s->y, n_rows, both, 2);
+    project(s, s->input, s->y, n_rows, both, 2);
     kvt_silu_mul(s->team, s->gate, s->up, (size_t)n_rows * (size_t)c->width_ffn);
     kvt_product down = product(w->down, s->y);
-    project(s, s->gate, n_rows, &down, 1);
+    project(s, s->input, s->gate, n_rows, &down, 1);
     kvt_add(s->team, s->x, s->y, (size_t)n_rows * (size_t)c->width);
 }
 
@@ -184,7 +196,7 @@ static void logits(model_state *s, const model_step *step) {
         memcpy(s->y + (size_t)i * width, s->x + (size_t)step->wanted[i] * width, width * sizeof(float));
     kvt_rmsnorm(s->team, s->y, w->output_norm, c->norm_eps, step->n_wanted, c->width, s->y);
     kvt_product out = product(w->output, step->logits);
-    project(s, s->y, step->n_wanted, &out, 1);
+    project(s, s->wanted ? s->wanted : s->input, s->y, step->n_wanted, &out, 1);
 }
 
 kvt_status model_forward(model_state *s, kvt_cache *cache, const model_step *step) {

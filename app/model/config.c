@@ -60,16 +60,30 @@ static kvt_status arch_find(reader *r) {
 static kvt_status refuse_unknown(const reader *r) {
     static const char *const counts[] = { "expert_count", "attention.sliding_window" };
     char key[KEY_BYTES];
-    if (file_has(r->f, key_of(r, "rope.scaling.type", key))) {
-        file_text type;
-        TRY(file_string(r->f, key, &type, r->err));
-        if (type.n != 4 || memcmp(type.at, "none", 4) != 0)
-            return file_fail(r->f, r->err, KVT_E_UNSUPPORTED, "rope scaling \"%.*s\" is not offered", FILE_SHOW(type));
-    }
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         uint32_t n = 0;
         if (file_has(r->f, key_of(r, counts[i], key))) TRY(file_u32(r->f, key, &n, r->err));
         if (n > 0) return file_fail(r->f, r->err, KVT_E_UNSUPPORTED, "%s is %u: not offered", key, n);
+    }
+    return KVT_OK;
+}
+
+/* A factor without a type stands for linear scaling. */
+static kvt_status refuse_scaling(const reader *r) {
+    static const char *const factors[] = { "rope.scaling.factor", "rope.scale_linear" };
+    char key[KEY_BYTES];
+    if (file_has(r->f, key_of(r, "rope.scaling.type", key))) {
+        file_text type;
+        TRY(file_string(r->f, key, &type, r->err));
+        if (type.n == 4 && memcmp(type.at, "none", 4) == 0) return KVT_OK;
+        return file_fail(r->f, r->err, KVT_E_UNSUPPORTED, "rope scaling \"%.*s\" is not offered", FILE_SHOW(type));
+    }
+    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
+        float factor;
+        TRY(real(r, factors[i], 1, &factor));
+        if (factor != 1)
+            return file_fail(r->f, r->err, KVT_E_UNSUPPORTED, "%s is %g: not offered", key_of(r, factors[i], key),
+                             (double)factor);
     }
     return KVT_OK;
 }
@@ -101,8 +115,9 @@ static kvt_status rope_read(const reader *r, model_config *c) {
 static kvt_status vocab_read(const reader *r, model_config *c) {
     const file_tensor *t;
     TRY(file_need(r->f, r->arch->tensor_names[TENSOR_EMBEDDING], &t, r->err));
-    if (t->n_dims != 2 || t->dims[1] < 1 || t->dims[1] > 1 << 24)
-        return file_fail(r->f, r->err, KVT_E_CORRUPT, "the embedding has %zu rows", t->dims[1]);
+    if (t->n_dims != 2 || t->dims[1] > 1 << 24)
+        return file_fail(r->f, r->err, KVT_E_CORRUPT, "the embedding has %d dimensions and %zu rows", t->n_dims,
+                         t->dims[1]);
     c->n_vocab = (int)t->dims[1];
     int told;
     TRY(number(r, "vocab_size", 1, 1 << 24, c->n_vocab, &told));
@@ -119,6 +134,7 @@ kvt_status config_read(model_config *c, const model_arch **arch, const model_fil
     *arch = r.arch;
     c->arch = r.arch->name;
     TRY(refuse_unknown(&r));
+    TRY(refuse_scaling(&r));
     TRY(number(&r, "block_count", 1, 4096, REQUIRED, &c->n_layers));
     TRY(number(&r, "context_length", 1, 1 << 24, REQUIRED, &c->context));
     TRY(number(&r, "embedding_length", 1, 1 << 20, REQUIRED, &c->width));

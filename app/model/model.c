@@ -33,6 +33,7 @@ static void info_read(model_info *info, const model_file *f) {
     *info = (model_info){ 0 };
     if (file_has(f, "general.name") && file_string(f, "general.name", &name, NULL) == KVT_OK)
         snprintf(info->name, sizeof info->name, "%.*s", FILE_SHOW(name));
+    file_one_line(info->name);
     for (size_t i = 0; i < file_tensor_count(f); i++) {
         const file_tensor *t = file_tensor_at(f, i);
         size_t n = 1;

@@ -13,6 +13,7 @@
 #include "kvtile.h"
 #include "kvtile_ops.h"
 #include "tokenizer.h"
+#include "utf8.h"
 
 /* What the file's keys say, checked. */
 typedef struct model_config {

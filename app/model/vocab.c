@@ -30,6 +30,8 @@ static kvt_status read_types(const model_file *f, int32_t n, file_array *types, 
     TRY(file_array_any(f, TYPES, types, err));
     if (types->n != (size_t)n)
         return file_fail(f, err, KVT_E_CORRUPT, "%s has %zu entries for %" PRId32 " tokens", TYPES, types->n, n);
+    int64_t first;
+    if (!file_item_i64(types, 0, &first)) return file_fail(f, err, KVT_E_CORRUPT, "%s holds no integers", TYPES);
     return KVT_OK;
 }
 

@@ -56,7 +56,9 @@ static kvt_status tensor_find(const loader *l, tensor_role role, int layer, cons
     shape need = shape_of(l->c, role);
     TRY(file_need(l->f, name_of(l->arch, role, layer, name), out, l->err));
     const file_tensor *t = *out;
-    if (t->n_dims > 2 || t->dims[0] != need.cols || t->dims[1] != need.rows)
+    if (t->dims[2] * t->dims[3] != 1)
+        return file_fail(l->f, l->err, KVT_E_CORRUPT, "tensor %s has %d dimensions, not one or two", name, t->n_dims);
+    if (t->dims[0] != need.cols || t->dims[1] != need.rows)
         return file_fail(l->f, l->err, KVT_E_CORRUPT, "tensor %s is %zu x %zu, the keys say %zu x %zu", name,
                          t->dims[1], t->dims[0], need.rows, need.cols);
     return KVT_OK;
@@ -109,11 +111,24 @@ static bool text_is(file_text a, const char *b) {
     return strlen(b) == a.n && memcmp(a.at, b, a.n) == 0;
 }
 
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* The first number in a tensor's name; 0 where that is none of the layers, so that no layer's name is the same. */
+static int layer_in(file_text name, int n_layers) {
+    size_t i = 0;
+    int layer = 0;
+    while (i < name.n && !is_digit(name.at[i])) i++;
+    for (; i < name.n && is_digit(name.at[i]) && layer < n_layers; i++) layer = 10 * layer + (name.at[i] - '0');
+    return layer < n_layers ? layer : 0;
+}
+
 static bool is_known(const loader *l, file_text name) {
     char known[NAME_BYTES];
+    int layer = layer_in(name, l->c->n_layers);
     for (int role = 0; role < N_TENSOR_ROLES; role++)
-        for (int layer = 0; layer < l->c->n_layers; layer++)
-            if (text_is(name, name_of(l->arch, (tensor_role)role, layer, known))) return true;
+        if (text_is(name, name_of(l->arch, (tensor_role)role, layer, known))) return true;
     return false;
 }
 

@@ -144,6 +144,7 @@ static bool start(kvt_workers *team) {
 }
 
 kvt_status kvt_workers_open(kvt_workers **out, int n_threads) {
+    if (!out) return KVT_E_ARGUMENT;
     *out = NULL;
     if (n_threads < 0 || n_threads > THREADS_MAX) return KVT_E_ARGUMENT;
     if (n_threads == 0) n_threads = sys_processors() < THREADS_MAX ? sys_processors() : THREADS_MAX;

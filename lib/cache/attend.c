@@ -19,6 +19,7 @@ typedef struct attend_job {
     const layer_shape *layer;
     const float *q; /* [n_rows][n_heads_q][dim_k] */
     float *out;     /* [n_rows][n_heads_q][dim_v] */
+    bool apart;     /* a value of this step is infinite or NaN */
 } attend_job;
 
 void attend_carve(attend *a, carve *c, const layout *l) {
@@ -34,6 +35,7 @@ void attend_carve(attend *a, carve *c, const layout *l) {
         w->q = carve_take(c, rows * pad_k, sizeof *w->q);
         w->O = carve_take(c, rows * pad_v, sizeof *w->O);
         w->o = carve_take(c, ATTN_ROWS * pad_v, sizeof *w->o);
+        w->cut_tile = carve_take(c, pad_v * TILE, sizeof(float));
     }
 }
 
@@ -91,8 +93,8 @@ static int least(int a, int b) {
 }
 
 /* Rows row .. row + n_rows - 1 of the piece over the segment whose tiles are in w. */
-static void segment_rows(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
-                         float *o) {
+static void rows_together(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
+                          float *o) {
     const kvt_cache *c = job->c;
     const layer_shape *shape = job->layer;
     int seen = w->position[row + n_rows - 1] + 1 - first;
@@ -112,6 +114,39 @@ static void segment_rows(const attend_job *job, attend_worker *w, int first, int
         .narrow = c->math == KVT_MATH_FAST && c->v_element == ELEMENT_BF16,
     };
     attn_segment_run(c->kernels, &segment, &w->scratch, m, l, o);
+}
+
+/* Take the values behind token n - 1 of the segment out of its last tile, and all tiles behind that. */
+static void tile_cut(const attend_job *job, attend_worker *w, int n) {
+    static const float zero[ATTN_DIM_MAX];
+    const layer_shape *l = job->layer;
+    int last = (n - 1) / TILE;
+    memcpy(w->cut_tile, w->v_tile[last], l->v_tile_bytes);
+    for (int slot = n - last * TILE; slot < TILE; slot++)
+        job->c->v_format->put_v(w->cut_tile, slot, zero, l->dim_v, l->pad_v);
+    w->v_tile[last] = w->cut_tile;
+    if (last % 2 == 0) w->v_tile[last + 1] = job->c->attend.zero_tile;
+}
+
+/* The same token by token, each without the values behind it: their weight is 0, but 0 times infinity is NaN. */
+static void rows_apart(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
+                       float *o) {
+    const void *v_tile[SEGMENT_TILES];
+    memcpy(v_tile, w->v_tile, sizeof v_tile);
+    for (int i = 0, n; i < n_rows; i += n) {
+        int position = w->position[row + i], seen = position + 1 - first;
+        for (n = 1; i + n < n_rows && w->position[row + i + n] == position;) n++;
+        if (seen > 0 && seen < ATTN_SEGMENT) tile_cut(job, w, seen);
+        rows_together(job, w, first, row + i, n, m + i, l + i, o + (size_t)i * (size_t)job->layer->pad_v);
+        memcpy(w->v_tile, v_tile, sizeof v_tile);
+    }
+}
+
+/* Where all values are finite, both ways give the same bits. */
+static void segment_rows(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
+                         float *o) {
+    if (job->apart) rows_apart(job, w, first, row, n_rows, m, l, o);
+    else rows_together(job, w, first, row, n_rows, m, l, o);
 }
 
 static void rows_merge(const attend_job *job, attend_worker *w, int row, int n_rows) {
@@ -296,6 +331,7 @@ static kvt_status attend_layer(kvt_cache *c, int layer, const kvt_batch *batch, 
     TRY(attend_check(c, layer, batch, &job, k, v));
     job.layer = &c->layers[layer];
     if (k) encode_layer(c, layer, k, v);
+    job.apart = c->step.stored[layer] == STORED_INFINITE;
     plan(c, job.layer);
     thread_run(c->workers, c->attend.n_items, item_run, &job);
     return KVT_OK;

@@ -32,6 +32,7 @@ typedef struct attend_split {
 typedef struct attend_worker {
     attn_scratch scratch;
     const void *k_tile[SEGMENT_TILES], *v_tile[SEGMENT_TILES];
+    char *cut_tile; /* values of a tile without those that a row does not see */
     int position[LAYER_ROWS_MAX];
     float M[LAYER_ROWS_MAX], L[LAYER_ROWS_MAX]; /* merged so far */
     float *O;                                   /* [item_rows][pad_v] */

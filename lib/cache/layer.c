@@ -3,10 +3,12 @@
  * by the code that lays them out) and all memory. */
 #include "layer.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "base/bits.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "format/format.h"
@@ -34,6 +36,13 @@ static kvt_status range_check(const log_sink *log, const char *of, range r) {
                     r.most);
 }
 
+/* 0, or a factor that stays finite and normal times log2(e). Others are infinite or 0 in the library's mode, and a
+ * negative one would turn the largest score into the smallest. */
+static bool scale_is_good(float scale) {
+    uint32_t bits = bits_of_f32(scale);
+    return bits << 1 == 0 || (bits >= bits_of_f32(FLT_MIN) && bits <= bits_of_f32(0x1p127f));
+}
+
 static kvt_status layer_check(const kvt_layer *l, int i, const log_sink *log) {
     char of[32];
     snprintf(of, sizeof of, "layers[%d].", i);
@@ -46,9 +55,8 @@ static kvt_status layer_check(const kvt_layer *l, int i, const log_sink *log) {
     if (l->n_heads_q % l->n_heads_kv)
         return log_fail(log, KVT_E_ARGUMENT, "%sn_heads_q is %d, not a multiple of n_heads_kv, %d", of, l->n_heads_q,
                         l->n_heads_kv);
-    /* A negative factor would turn the largest score into the smallest. */
-    if (!isfinite(l->scale) || l->scale < 0)
-        return log_fail(log, KVT_E_ARGUMENT, "%sscale is %g, allowed are finite values from 0", of, (double)l->scale);
+    if (!scale_is_good(l->scale))
+        return log_fail(log, KVT_E_ARGUMENT, "%sscale is %g, allowed are 0 and 2^-126 to 2^127", of, (double)l->scale);
     return KVT_OK;
 }
 
@@ -60,7 +68,7 @@ static kvt_status choices_check(const kvt_options *o, const log_sink *log) {
         {"kind", (int)o->kind, KVT_NONE + 1},
         {"k_format", (int)o->k_format, N_ELEMENT_FORMATS},
         {"v_format", (int)o->v_format, N_ELEMENT_FORMATS},
-        {"math", (int)o->math, KVT_MATH_EXACT + 1},
+        {"math", (int)o->math, KVT_MATH_ACCURATE + 1},
     };
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (choices[i].value < 0 || choices[i].value >= choices[i].n)

@@ -22,6 +22,10 @@ typedef struct step_entry {
     int tail;     /* shared last block that a copy stands in for; POOL_NONE: none */
 } step_entry;
 
+/* What a layer has of this step. A value that is infinite or NaN, beside others of its sequence, makes attend.c keep
+ * rows apart that see it from rows that do not. */
+enum { STORED_NOT, STORED, STORED_INFINITE };
+
 /* Rows that go into one block. */
 typedef struct step_write {
     int block, slot, n;
@@ -38,7 +42,7 @@ typedef struct step {
     int32_t *by_cost;    /* [n_entries] entries, the longest piece of attention first */
     int64_t *key;        /* [n_entries] what is sorted by */
     step_write *write;   /* [n_writes] */
-    uint8_t *stored;     /* [n_layers] the layer has this step's keys and values */
+    uint8_t *stored;     /* [n_layers] STORED_... */
     int32_t *from, *to;  /* [n_entries] blocks to copy */
 } step;
 

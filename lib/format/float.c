@@ -13,6 +13,10 @@ enum { TOKENS = 16 }; /* of a tile */
 #define F32_INF 0x7f800000u
 #define F32_NORMAL 0x00800000u /* the least */
 
+/* What rounds to infinity: halfway from the largest number of the format to the next power of two, and all above. */
+#define BF16_INFINITE 0x7f7f8000u
+#define F16_INFINITE 0x477ff000u /* 65520 */
+
 /* ------------------------------------------------------------------------------- single conversions */
 
 float bf16_to_f32(uint16_t h) {
@@ -51,7 +55,7 @@ static uint32_t f16_denormal(uint32_t size) {
 uint16_t f32_to_f16(float f) {
     uint32_t u = bits_of_f32(f), size = u & ~F32_SIGN, h;
     if (size > F32_INF) h = 0x7e00 | (size >> 13 & 0x3ff);
-    else if (size >= 0x477ff000) h = 0x7c00; /* from 65520, halfway from the largest f16 to the next power of two */
+    else if (size >= F16_INFINITE) h = 0x7c00;
     else if (size < 0x38800000) h = f16_denormal(size);
     else h = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
     return (uint16_t)(u >> 16 & 0x8000) | (uint16_t)h;
@@ -97,12 +101,13 @@ ELEMENT(bf16, uint16_t, f32_to_bf16, bf16_to_f32)
 ELEMENT(f16, uint16_t, f32_to_f16, f16_to_f32)
 ELEMENT(f32, float, f32_as_it_is, f32_as_it_is)
 
-#define ROW(NAME, TYPE) {#NAME, sizeof(TYPE), put_k_##NAME, put_v_##NAME, get_k_##NAME, get_v_##NAME}
+#define ROW(NAME, TYPE, INFINITE) \
+    {#NAME, sizeof(TYPE), INFINITE, put_k_##NAME, put_v_##NAME, get_k_##NAME, get_v_##NAME}
 
 static const element_format formats[N_ELEMENT_FORMATS] = {
-    [ELEMENT_BF16] = ROW(bf16, uint16_t),
-    [ELEMENT_F16] = ROW(f16, uint16_t),
-    [ELEMENT_F32] = ROW(f32, float),
+    [ELEMENT_BF16] = ROW(bf16, uint16_t, BF16_INFINITE),
+    [ELEMENT_F16] = ROW(f16, uint16_t, F16_INFINITE),
+    [ELEMENT_F32] = ROW(f32, float, F32_INF),
 };
 
 const element_format *element_format_of(int format) {

@@ -24,6 +24,7 @@ enum { ELEMENT_BF16, ELEMENT_F16, ELEMENT_F32, N_ELEMENT_FORMATS };
 typedef struct element_format {
     const char *name;
     size_t bytes; /* per element */
+    uint32_t infinite; /* bits of the least float32 that is kept as infinity; larger sizes are, too, or NaN */
     /* Write one token's head of dim values (dim_pad of them kept, the rest untouched) into slot 0 .. 15 of a tile. */
     void (*put_k)(void *tile, int slot, const float *x, int dim);
     void (*put_v)(void *tile, int slot, const float *x, int dim, int dim_pad);

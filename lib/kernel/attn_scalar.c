@@ -106,8 +106,8 @@ static void softmax(const attn_row *row) {
 }
 
 static void merge(int dim, float *M, float *L, float *O, float m, float l, const float *o) {
-    if (m == -INFINITY) return;
-    if (*M == -INFINITY) {
+    if (l == 0) return;
+    if (*L == 0) {
         *M = m;
         *L = l;
         memcpy(O, o, (size_t)dim * sizeof *O);

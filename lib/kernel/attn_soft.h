@@ -16,13 +16,13 @@ static int rows_per_block(int n_rows, int most) {
     return (n_rows + n_blocks - 1) / n_blocks;
 }
 
-/* The largest visible score. */
+/* The largest visible score, NaN left aside: where the first operand is NaN, vf_max gives the second. */
 static float softmax_top(const attn_row *row) {
     const float *s = row->s;
     vf top = vf_set1(-INFINITY);
     int left = row->n_visible;
-    for (; left >= TILE; left -= TILE, s += ATTN_ROWS * TILE) top = vf_max(top, vf_load(s));
-    if (left > 0) top = vf_max(top, vf_first(vf_load(s), top, left));
+    for (; left >= TILE; left -= TILE, s += ATTN_ROWS * TILE) top = vf_max(vf_load(s), top);
+    if (left > 0) top = vf_max(vf_first(vf_load(s), top, left), top);
     return vf_max_all(top);
 }
 
@@ -62,8 +62,8 @@ static void softmax(const attn_row *row) {
 }
 
 static void merge(int dim, float *M, float *L, float *O, float m, float l, const float *o) {
-    if (m == -INFINITY) return;
-    if (*M == -INFINITY) {
+    if (l == 0) return;
+    if (*L == 0) {
         *M = m;
         *L = l;
         memcpy(O, o, (size_t)dim * sizeof *O);

@@ -71,7 +71,8 @@ typedef struct attn_row {
 } attn_row;
 typedef void (*attn_softmax_fn)(const attn_row *row);
 
-/* Fold a segment's (m, l, o) into the running (M, L, O), in segment order. */
+/* Fold a segment's (m, l, o) into the running (M, L, O), in segment order; they start as -inf, 0, 0. A segment whose l
+ * is 0 is one that the row does not see. */
 typedef void (*attn_merge_fn)(int dim, float *M, float *L, float *O, float m, float l, const float *o);
 
 /* out[0 .. dim-1] = O * (1 / L). */
@@ -79,21 +80,26 @@ typedef void (*attn_finish_fn)(int dim, float L, const float *O, float *out);
 
 /* -------------------------------------------------------------------------------- rows and activations */
 
-/* Activations of the fast mode, per row: q [n_cols padded to 64 with zero codes], per block of 32: s, fs = s * sum, sum. */
+/* Activations as codes, per row: q [n_cols padded to 64 with zero codes], per block of 32: s, fs = s * sum, sum.
+ * Codes are int8 in the order of the columns, or int16 at act16_place(column): of four neighbours first the even two,
+ * then the odd two, as they meet the even and the odd bytes of a line of weights, each widened to 16 bits. */
 typedef struct act_rows {
-    const int8_t *q;
+    const void *q;
     const float *s, *fs;
     const int32_t *sum;
-    size_t q_stride, block_stride; /* between rows, in elements */
+    size_t q_stride;     /* between rows, in bytes */
+    size_t block_stride; /* between rows, in blocks */
 } act_rows;
+
+static inline int act16_place(int column) { return (column & ~3) | (column & 1) << 1 | (column >> 1 & 1); }
 
 typedef void (*rows_norm_fn)(const float *x, const float *weight, float eps, int n, float *y);
 typedef void (*rows_add_fn)(float *x, const float *y, size_t n);
 typedef void (*rows_silu_mul_fn)(float *gate, const float *up, size_t n);
 typedef void (*rows_rope_fn)(float *x, const float *turns, int dim, int halves); /* one head */
 typedef void (*rows_narrow_fn)(float *x, size_t n);                               /* round to bf16 values, in place */
-/* One row of activations; n a multiple of 32. */
-typedef void (*rows_quantise_fn)(const float *x, int n, int8_t *q, float *s, float *fs, int32_t *sum);
+/* One row of activations to codes of the function's width; n a multiple of 32. */
+typedef void (*rows_quantise_fn)(const float *x, int n, void *q, float *s, float *fs, int32_t *sum);
 
 /* -------------------------------------------------------------------------------------- matrix products */
 
@@ -106,8 +112,8 @@ typedef struct mm_panels {
 } mm_panels;
 
 /* y[r][16 * panel + lane] for n_rows rows (any number). The caller gives y room for whole panels.
- * fast: integer dots. */
-typedef void (*mm_int8_fn)(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride);
+ * Integer dots with activations of the function's width. */
+typedef void (*mm_int_fn)(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride);
 /* float32 activations x [n_rows][x_stride] against weights widened exactly. */
 typedef void (*mm_f32_fn)(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride);
 
@@ -134,8 +140,8 @@ typedef struct kernels {
     rows_silu_mul_fn silu_mul;
     rows_rope_fn rope;
     rows_narrow_fn narrow;
-    rows_quantise_fn quantise;
-    mm_int8_fn mm_int8[N_WEIGHT_FORMATS]; /* NULL for float weights */
+    rows_quantise_fn quantise8, quantise16;
+    mm_int_fn mm_int8[N_WEIGHT_FORMATS], mm_int16[N_WEIGHT_FORMATS]; /* NULL for float weights */
     mm_f32_fn mm_f32[N_WEIGHT_FORMATS];
 } kernels;
 
@@ -160,7 +166,8 @@ void matmul_avx512(kernels *k);
 
 /* ------------------------------------------------------------- one segment, on any table (attn.c) */
 
-/* One segment for up to ATTN_ROWS query rows of one key/value head. */
+/* One segment for up to ATTN_ROWS query rows of one key/value head. Values that one of the rows does not see are
+ * finite: they meet a weight of 0. */
 typedef struct attn_segment {
     const void *const *k_tile; /* [n_tiles] tiles of the segment */
     const void *const *v_tile; /* [n_tiles rounded up to even]; where the count is odd, the last points to any

@@ -5,8 +5,8 @@
 
 /* What sixteen registers have room for. */
 enum {
-    INT8_ROWS = 4,     /* rows of activations by one word */
-    INT8_TWO_ROWS = 2, /* up to so many, both words of a panel */
+    INT_ROWS = 4,      /* rows of activations by one word */
+    INT_TWO_ROWS = 2,  /* up to so many, both words of a panel */
     F32_ROWS = 6,      /* rows of activations by one panel */
     WIDE_K = 128,      /* columns widened once for all rows: 8 KiB, a quarter of the first-level cache */
     AHEAD_ROWS = 4,    /* up to so many rows, memory is the limit: prefetch ... */
@@ -15,14 +15,16 @@ enum {
 
 #include "matmul_body.h"
 
-#define INT8(NAME, FORMAT)                                                                                            \
-    INT8_TILE(NAME, FORMAT, 0, 1) INT8_TILE(NAME, FORMAT, 0, 2) INT8_TILE(NAME, FORMAT, 0, 3)                         \
-    INT8_TILE(NAME, FORMAT, 0, 4) INT8_TILE(NAME, FORMAT, 1, 1) INT8_TILE(NAME, FORMAT, 1, 2)                         \
-    static void int8_##NAME(const mm_panels *w, const act_rows *act, int n_rows, float *y, size_t y_stride) {         \
-        static const int8_tile_fn one[] = {int8_##NAME##_0_1, int8_##NAME##_0_2, int8_##NAME##_0_3,                   \
-                                           int8_##NAME##_0_4};                                                        \
-        static const int8_tile_fn two[] = {int8_##NAME##_1_1, int8_##NAME##_1_2};                                     \
-        int8_panels(one, two, w, act, n_rows, y, y_stride);                                                           \
+#define INT(BITS, NAME, FORMAT)                                                                                       \
+    INT_TILE(BITS, NAME, FORMAT, 0, 1) INT_TILE(BITS, NAME, FORMAT, 0, 2)                                             \
+    INT_TILE(BITS, NAME, FORMAT, 0, 3) INT_TILE(BITS, NAME, FORMAT, 0, 4)                                             \
+    INT_TILE(BITS, NAME, FORMAT, 1, 1) INT_TILE(BITS, NAME, FORMAT, 1, 2)                                             \
+    static void int##BITS##_##NAME(const mm_panels *w, const act_rows *act, int n_rows, float *y,                     \
+                                   size_t y_stride) {                                                                 \
+        static const int_tile_fn one[] = {int##BITS##_##NAME##_0_1, int##BITS##_##NAME##_0_2,                         \
+                                          int##BITS##_##NAME##_0_3, int##BITS##_##NAME##_0_4};                        \
+        static const int_tile_fn two[] = {int##BITS##_##NAME##_1_1, int##BITS##_##NAME##_1_2};                        \
+        int_panels(one, two, w, act, n_rows, y, y_stride);                                                            \
     }
 
 #define F32(NAME, FORMAT)                                                                                             \
@@ -35,9 +37,12 @@ enum {
         f32_panels(FORMAT, tiles_##NAME, tiles_f32, w, x, x_stride, n_rows, y, y_stride);                             \
     }
 
-INT8(q4_0, WEIGHT_Q4_0)
-INT8(q4_1, WEIGHT_Q4_1)
-INT8(q8_0, WEIGHT_Q8_0)
+INT(8, q4_0, WEIGHT_Q4_0)
+INT(8, q4_1, WEIGHT_Q4_1)
+INT(8, q8_0, WEIGHT_Q8_0)
+INT(16, q4_0, WEIGHT_Q4_0)
+INT(16, q4_1, WEIGHT_Q4_1)
+INT(16, q8_0, WEIGHT_Q8_0)
 
 F32(f32, WEIGHT_F32)
 F32(f16, WEIGHT_F16)
@@ -50,6 +55,9 @@ void matmul_avx2(kernels *k) {
     k->mm_int8[WEIGHT_Q4_0] = int8_q4_0;
     k->mm_int8[WEIGHT_Q4_1] = int8_q4_1;
     k->mm_int8[WEIGHT_Q8_0] = int8_q8_0;
+    k->mm_int16[WEIGHT_Q4_0] = int16_q4_0;
+    k->mm_int16[WEIGHT_Q4_1] = int16_q4_1;
+    k->mm_int16[WEIGHT_Q8_0] = int16_q8_0;
     k->mm_f32[WEIGHT_F32] = f32_f32;
     k->mm_f32[WEIGHT_F16] = f32_f16;
     k->mm_f32[WEIGHT_BF16] = f32_bf16;

@@ -5,8 +5,8 @@
 
 /* One word by eight rows keeps the multipliers busy: more rows or words were not faster on a Zen 4 server. */
 enum {
-    INT8_ROWS = 8,     /* rows of activations by one word */
-    INT8_TWO_ROWS = 0, /* up to so many, two words: never */
+    INT_ROWS = 8,      /* rows of activations by one word */
+    INT_TWO_ROWS = 0,  /* up to so many, two words: never */
     F32_ROWS = 8,      /* rows of activations by one panel */
     WIDE_K = 0,        /* columns widened once for all rows: each tile for itself is as fast */
     AHEAD_ROWS = 4,    /* up to so many rows, memory is the limit: prefetch ... */
@@ -15,15 +15,18 @@ enum {
 
 #include "matmul_body.h"
 
-#define INT8(NAME, FORMAT)                                                                                            \
-    INT8_TILE(NAME, FORMAT, 0, 1) INT8_TILE(NAME, FORMAT, 0, 2) INT8_TILE(NAME, FORMAT, 0, 3)                         \
-    INT8_TILE(NAME, FORMAT, 0, 4) INT8_TILE(NAME, FORMAT, 0, 5) INT8_TILE(NAME, FORMAT, 0, 6)                         \
-    INT8_TILE(NAME, FORMAT, 0, 7) INT8_TILE(NAME, FORMAT, 0, 8)                                                       \
-    static void int8_##NAME(const mm_panels *w, const act_rows *act, int n_rows, float *y, size_t y_stride) {         \
-        static const int8_tile_fn one[] = {int8_##NAME##_0_1, int8_##NAME##_0_2, int8_##NAME##_0_3,                   \
-                                           int8_##NAME##_0_4, int8_##NAME##_0_5, int8_##NAME##_0_6,                   \
-                                           int8_##NAME##_0_7, int8_##NAME##_0_8};                                     \
-        int8_panels(one, one, w, act, n_rows, y, y_stride);                                                           \
+#define INT(BITS, NAME, FORMAT)                                                                                       \
+    INT_TILE(BITS, NAME, FORMAT, 0, 1) INT_TILE(BITS, NAME, FORMAT, 0, 2)                                             \
+    INT_TILE(BITS, NAME, FORMAT, 0, 3) INT_TILE(BITS, NAME, FORMAT, 0, 4)                                             \
+    INT_TILE(BITS, NAME, FORMAT, 0, 5) INT_TILE(BITS, NAME, FORMAT, 0, 6)                                             \
+    INT_TILE(BITS, NAME, FORMAT, 0, 7) INT_TILE(BITS, NAME, FORMAT, 0, 8)                                             \
+    static void int##BITS##_##NAME(const mm_panels *w, const act_rows *act, int n_rows, float *y,                     \
+                                   size_t y_stride) {                                                                 \
+        static const int_tile_fn one[] = {int##BITS##_##NAME##_0_1, int##BITS##_##NAME##_0_2,                         \
+                                          int##BITS##_##NAME##_0_3, int##BITS##_##NAME##_0_4,                         \
+                                          int##BITS##_##NAME##_0_5, int##BITS##_##NAME##_0_6,                         \
+                                          int##BITS##_##NAME##_0_7, int##BITS##_##NAME##_0_8};                        \
+        int_panels(one, one, w, act, n_rows, y, y_stride);                                                            \
     }
 
 #define F32(NAME, FORMAT)                                                                                             \
@@ -36,9 +39,12 @@ enum {
         f32_panels(FORMAT, tiles_##NAME, tiles_f32, w, x, x_stride, n_rows, y, y_stride);                             \
     }
 
-INT8(q4_0, WEIGHT_Q4_0)
-INT8(q4_1, WEIGHT_Q4_1)
-INT8(q8_0, WEIGHT_Q8_0)
+INT(8, q4_0, WEIGHT_Q4_0)
+INT(8, q4_1, WEIGHT_Q4_1)
+INT(8, q8_0, WEIGHT_Q8_0)
+INT(16, q4_0, WEIGHT_Q4_0)
+INT(16, q4_1, WEIGHT_Q4_1)
+INT(16, q8_0, WEIGHT_Q8_0)
 
 F32(f32, WEIGHT_F32)
 F32(f16, WEIGHT_F16)
@@ -51,6 +57,9 @@ void matmul_avx512(kernels *k) {
     k->mm_int8[WEIGHT_Q4_0] = int8_q4_0;
     k->mm_int8[WEIGHT_Q4_1] = int8_q4_1;
     k->mm_int8[WEIGHT_Q8_0] = int8_q8_0;
+    k->mm_int16[WEIGHT_Q4_0] = int16_q4_0;
+    k->mm_int16[WEIGHT_Q4_1] = int16_q4_1;
+    k->mm_int16[WEIGHT_Q8_0] = int16_q8_0;
     k->mm_f32[WEIGHT_F32] = f32_f32;
     k->mm_f32[WEIGHT_F16] = f32_f16;
     k->mm_f32[WEIGHT_BF16] = f32_bf16;

@@ -40,53 +40,59 @@ INLINE const uint8_t *scales_of(int format, word_at w, int b) {
            w.part * 2 * LANES;
 }
 
-/* ---------------------------------------------------------------------------------------------- fast mode */
+/* ------------------------------------------------------------------------------------ activations as codes
+ *
+ * bits: of an activation, 8 or 16. */
 
 #define EACH8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
 /* Step j (0 .. 7) of a block: four columns, from column step_k on. Both nibbles of a line follow each other. */
 INLINE int step_k(int format, int j) { return format == WEIGHT_Q8_0 ? 4 * j : j / 2 * 4 + j % 2 * 16; }
-INLINE code step_code(int format, const uint8_t *codes, int j) {
-    if (format == WEIGHT_Q8_0) return code8(mi_load(codes + j * LINE));
-    mi x = mi_load(codes + j / 2 * LINE);
-    return j % 2 ? code4_high(x) : code4_low(x);
+INLINE code step_code(int format, int bits, const uint8_t *codes, int j) {
+    mi x = mi_load(codes + (format == WEIGHT_Q8_0 ? j : j / 2) * LINE);
+    if (format == WEIGHT_Q8_0) return bits == 8 ? code8(x) : wide8(x);
+    if (bits == 8) return j % 2 ? code4_high(x) : code4_low(x);
+    return j % 2 ? wide4_high(x) : wide4_low(x);
 }
-INLINE mi dot_start(int format, int sum) {
+INLINE mi dot_start(int format, int bits, int sum) {
+    if (bits == 16) return dot16_start(code_bias(format), sum);
     return format == WEIGHT_Q8_0 ? dot8_start(sum) : dot4_start(code_bias(format), sum);
 }
-INLINE mi dot_add(int format, mi d, code w, mi x) {
-    return format == WEIGHT_Q8_0 ? dot8_add(d, w, x) : dot4_add(d, w, x);
+/* q: four activations. */
+INLINE mi dot_add(int format, int bits, mi d, code w, const uint8_t *q) {
+    if (bits == 16) return dot16_add(d, w, mi_set4(q), mi_set4(q + 4));
+    return format == WEIGHT_Q8_0 ? dot8_add(d, w, mi_set4(q)) : dot4_add(d, w, mi_set4(q));
 }
-INLINE mi dot_end(int format, mi d, int sum) {
-    return format == WEIGHT_Q8_0 ? d : dot4_end(d, code_bias(format), sum);
+INLINE mi dot_end(int format, int bits, mi d, int sum) {
+    return bits == 16 || format == WEIGHT_Q8_0 ? d : dot4_end(d, code_bias(format), sum);
 }
 
 /* Words of two rows of outputs at most (a and b) by n_rows rows of activations, all columns. */
-INLINE void int8_tile(int format, int two, int n_rows, word_at wa, word_at wb, int n_blocks, const act_rows *act,
-                      float *y, size_t y_stride) {
+INLINE void int_tile(int format, int bits, int two, int n_rows, word_at wa, word_at wb, int n_blocks,
+                     const act_rows *act, float *y, size_t y_stride) {
     const size_t qs = act->q_stride, bs = act->block_stride;
-    const int8_t *q = act->q;
+    const uint8_t *q = act->q;
     const float *s = act->s, *fs = act->fs;
     const int32_t *sum = act->sum;
 #define START(r) mf a##r = mf_zero(), b##r = mf_zero();
     EACH8(START)
-    for (int i = 0; i < n_blocks; i++, q += BLOCK, s++, fs++, sum++) {
+    for (int i = 0; i < n_blocks; i++, q += BLOCK * bits / 8, s++, fs++, sum++) {
         const uint8_t *ca = codes_of(format, wa, i), *cb = codes_of(format, wb, i);
         const uint8_t *sa = scales_of(format, wa, i), *sb = scales_of(format, wb, i);
-#define DOT(r) mi d##r = dot_start(format, r < n_rows ? sum[r * bs] : 0), e##r = d##r;
+#define DOT(r) mi d##r = dot_start(format, bits, r < n_rows ? sum[r * bs] : 0), e##r = d##r;
         EACH8(DOT)
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++) {
-            code w = step_code(format, ca, j), v = step_code(format, cb, j);
+            code w = step_code(format, bits, ca, j), v = step_code(format, bits, cb, j);
             if (n_rows <= AHEAD_ROWS && j % (LINE * 8 / code_bytes(format)) == 0) {
                 prefetch_line(ca + j * (code_bytes(format) / 8) + AHEAD_BYTES);
                 if (two && WORDS == 1) prefetch_line(cb + j * (code_bytes(format) / 8) + AHEAD_BYTES);
             }
-#define ADD(r)                                                  \
-    if (r < n_rows) {                                           \
-        mi x = mi_set4(q + r * qs + step_k(format, j));         \
-        d##r = dot_add(format, d##r, w, x);                     \
-        if (two) e##r = dot_add(format, e##r, v, x);            \
+#define ADD(r)                                                              \
+    if (r < n_rows) {                                                       \
+        const uint8_t *x = q + r * qs + step_k(format, j) * bits / 8;       \
+        d##r = dot_add(format, bits, d##r, w, x);                           \
+        if (two) e##r = dot_add(format, bits, e##r, v, x);                  \
     }
             EACH8(ADD)
         }
@@ -96,13 +102,13 @@ INLINE void int8_tile(int format, int two, int n_rows, word_at wa, word_at wb, i
         }
         mf wd = mf_load_f16(sa), vd = mf_load_f16(sb), wm = wd, vm = vd;
         if (has_min(format)) wm = mf_load_f16(sa + LINE), vm = mf_load_f16(sb + LINE);
-#define SCALE(r)                                                                                      \
-    if (r < n_rows) {                                                                                 \
-        mf xs = mf_set1(s[r * bs]), xf = mf_set1(fs[r * bs]);                                         \
-        a##r = mf_fma(mf_from_i(dot_end(format, d##r, sum[r * bs])), mf_mul(wd, xs), a##r);           \
-        if (has_min(format)) a##r = mf_fma(wm, xf, a##r);                                             \
-        if (two) b##r = mf_fma(mf_from_i(dot_end(format, e##r, sum[r * bs])), mf_mul(vd, xs), b##r);  \
-        if (two && has_min(format)) b##r = mf_fma(vm, xf, b##r);                                      \
+#define SCALE(r)                                                                                            \
+    if (r < n_rows) {                                                                                       \
+        mf xs = mf_set1(s[r * bs]), xf = mf_set1(fs[r * bs]);                                               \
+        a##r = mf_fma(mf_from_i(dot_end(format, bits, d##r, sum[r * bs])), mf_mul(wd, xs), a##r);           \
+        if (has_min(format)) a##r = mf_fma(wm, xf, a##r);                                                   \
+        if (two) b##r = mf_fma(mf_from_i(dot_end(format, bits, e##r, sum[r * bs])), mf_mul(vd, xs), b##r);  \
+        if (two && has_min(format)) b##r = mf_fma(vm, xf, b##r);                                            \
     }
         EACH8(SCALE)
     }
@@ -119,21 +125,23 @@ INLINE void int8_tile(int format, int two, int n_rows, word_at wa, word_at wb, i
 #undef STORE
 }
 
-typedef void (*int8_tile_fn)(word_at wa, word_at wb, int n_blocks, const act_rows *act, float *y, size_t y_stride);
+typedef void (*int_tile_fn)(word_at wa, word_at wb, int n_blocks, const act_rows *act, float *y, size_t y_stride);
 
 /* Panel by panel, so that it stays in the first-level cache while the activations come from the second.
  * one, two: the tiles of one and of two words, for 1, 2, ... rows. */
-INLINE void int8_panels(const int8_tile_fn *one, const int8_tile_fn *two, const mm_panels *w, const act_rows *act,
-                        int n_rows, float *y, size_t y_stride) {
+INLINE void int_panels(const int_tile_fn *one, const int_tile_fn *two, const mm_panels *w, const act_rows *act,
+                       int n_rows, float *y, size_t y_stride) {
     /* Words of a panel are an even number where two go together. */
-    const int step = INT8_TWO_ROWS > 0 && n_rows <= INT8_TWO_ROWS ? 2 : 1, n_words = w->n_panels * WORDS;
-    const int8_tile_fn *tile = step == 2 ? two : one;
+    const int step = INT_TWO_ROWS > 0 && n_rows <= INT_TWO_ROWS ? 2 : 1, n_words = w->n_panels * WORDS;
+    const int_tile_fn *tile = step == 2 ? two : one;
     for (int i = 0; i < n_words; i += step) {
         word_at wa = word_of(w, i), wb = word_of(w, i + step - 1);
         for (int r = 0, n; r < n_rows; r += n) {
-            n = n_rows - r < INT8_ROWS ? n_rows - r : INT8_ROWS;
-            size_t qr = (size_t)r * act->q_stride, sr = (size_t)r * act->block_stride;
-            act_rows at = {act->q + qr, act->s + sr, act->fs + sr, act->sum + sr, act->q_stride, act->block_stride};
+            n = n_rows - r < INT_ROWS ? n_rows - r : INT_ROWS;
+            size_t sr = (size_t)r * act->block_stride;
+            act_rows at = *act;
+            at.q = (const uint8_t *)act->q + (size_t)r * act->q_stride;
+            at.s += sr, at.fs += sr, at.sum += sr;
             tile[n - 1](wa, wb, w->n_k / BLOCK, &at, y + (size_t)r * y_stride + i * LANES, y_stride);
         }
     }
@@ -280,10 +288,10 @@ INLINE void f32_panels(int format, const f32_tile_fn *tile, const f32_tile_fn *t
 
 /* --------------------------------------------------------------------------------- one function for each case */
 
-#define INT8_TILE(NAME, FORMAT, TWO, ROWS)                                                                         \
-    static __attribute__((noinline)) void int8_##NAME##_##TWO##_##ROWS(                                            \
+#define INT_TILE(BITS, NAME, FORMAT, TWO, ROWS)                                                                    \
+    static __attribute__((noinline)) void int##BITS##_##NAME##_##TWO##_##ROWS(                                     \
         word_at wa, word_at wb, int n_blocks, const act_rows *act, float *y, size_t y_stride) {                    \
-        int8_tile(FORMAT, TWO, ROWS, wa, wb, n_blocks, act, y, y_stride);                                          \
+        int_tile(FORMAT, BITS, TWO, ROWS, wa, wb, n_blocks, act, y, y_stride);                                     \
     }
 #define F32_TILE(NAME, FORMAT, ROWS)                                                                               \
     static __attribute__((noinline)) void f32_##NAME##_##ROWS(const uint8_t *panel, int n_k, const float *x,       \

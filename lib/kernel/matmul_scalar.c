@@ -42,26 +42,37 @@ static inline void block_read(codes f, const uint8_t *panel, int b, block *out) 
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- fast mode */
+/* ------------------------------------------------------------------------------------ activations as codes */
 
-static inline void int8_block(codes f, const block *w, const act_rows *a, size_t row, size_t b, float *y) {
-    const int8_t *q = a->q + row * a->q_stride + b * BLOCK;
+/* Codes of a block of a row, bits (8 or 16) wide, in the order of the columns. */
+static inline void act_read(int bits, const act_rows *a, size_t row, size_t b, int x[BLOCK]) {
+    const char *line = (const char *)a->q + row * a->q_stride;
+    const int8_t *q8 = (const void *)line;
+    const int16_t *q16 = (const void *)line;
+    for (int i = 0; i < BLOCK; i++) x[i] = bits == 8 ? q8[b * BLOCK + i] : q16[b * BLOCK + act16_place(i)];
+}
+
+static inline void int_block(codes f, int bits, const block *w, const act_rows *a, size_t row, size_t b, float *y) {
     float s = a->s[row * a->block_stride + b], fs = a->fs[row * a->block_stride + b];
+    int x[BLOCK];
+    act_read(bits, a, row, b, x);
     for (int lane = 0; lane < TILE; lane++) {
-        int dot = 0;
-        for (int i = 0; i < BLOCK; i++) dot += w->q[lane][i] * q[i];
+        int dot = 0; /* 32 * 128 * 32767 fits */
+        for (int i = 0; i < BLOCK; i++) dot += w->q[lane][i] * x[i];
         y[lane] = scalar_fma((float)dot, w->d[lane] * s, y[lane]);
         if (f.has_min) y[lane] = scalar_fma(w->m[lane], fs, y[lane]);
     }
 }
 
-static inline void int8_panels(codes f, const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {
+static inline void int_panels(codes f, int bits, const mm_panels *w, const act_rows *a, int n_rows, float *y,
+                              size_t y_stride) {
     block bl;
     for (int p = 0; p < w->n_panels; p++, y += TILE) {
         for (int r = 0; r < n_rows; r++) memset(y + (size_t)r * y_stride, 0, TILE * sizeof *y);
         for (int b = 0; b < w->n_k / BLOCK; b++) {
             block_read(f, w->data + (size_t)p * w->panel_bytes, b, &bl);
-            for (int r = 0; r < n_rows; r++) int8_block(f, &bl, a, (size_t)r, (size_t)b, y + (size_t)r * y_stride);
+            for (int r = 0; r < n_rows; r++)
+                int_block(f, bits, &bl, a, (size_t)r, (size_t)b, y + (size_t)r * y_stride);
         }
     }
 }
@@ -121,7 +132,10 @@ static inline void f32_panels(widen_fn widen, const mm_panels *w, const float *x
 
 #define QUANTISED(NAME)                                                                                            \
     static void int8_##NAME(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {        \
-        int8_panels(NAME, w, a, n_rows, y, y_stride);                                                              \
+        int_panels(NAME, 8, w, a, n_rows, y, y_stride);                                                            \
+    }                                                                                                              \
+    static void int16_##NAME(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {       \
+        int_panels(NAME, 16, w, a, n_rows, y, y_stride);                                                           \
     }                                                                                                              \
     static void widen_##NAME(const uint8_t *panel, int k, int n, float w[BLOCK][TILE]) {                           \
         widen_codes(NAME, panel, k, n, w);                                                                         \
@@ -146,6 +160,9 @@ void matmul_scalar(kernels *k) {
     k->mm_int8[WEIGHT_Q4_0] = int8_q4_0;
     k->mm_int8[WEIGHT_Q4_1] = int8_q4_1;
     k->mm_int8[WEIGHT_Q8_0] = int8_q8_0;
+    k->mm_int16[WEIGHT_Q4_0] = int16_q4_0;
+    k->mm_int16[WEIGHT_Q4_1] = int16_q4_1;
+    k->mm_int16[WEIGHT_Q8_0] = int16_q8_0;
     k->mm_f32[WEIGHT_F32] = f32_f32;
     k->mm_f32[WEIGHT_F16] = f32_f16;
     k->mm_f32[WEIGHT_BF16] = f32_bf16;

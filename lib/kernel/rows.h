@@ -15,8 +15,11 @@ static inline float rows_norm_factor(float sum, int n, float eps) {
     return 1 / sqrtf(sum / (float)n + eps);
 }
 
-/* Scale of a block whose largest size has these bits, and the inverse that makes codes. false: all codes are 0. */
-static inline bool rows_scale(uint32_t most, float *scale, float *inverse) {
+enum { ROWS_CODE8 = 127, ROWS_CODE16 = 32767 }; /* the code of a block's largest activation */
+
+/* Scale of a block whose largest size has these bits, and the inverse that makes codes up to `code`. false: all codes
+ * are 0. A size of 1e-30 or more keeps both normal numbers. */
+static inline bool rows_scale(uint32_t most, float code, float *scale, float *inverse) {
     float size = bits_to_f32(most);
     if (most >= 0x7f800000) {
         *scale = bits_to_f32(0x7fc00000);
@@ -26,8 +29,8 @@ static inline bool rows_scale(uint32_t most, float *scale, float *inverse) {
         *scale = 0;
         return false;
     }
-    *scale = size / 127;
-    *inverse = 127 / size;
+    *scale = size / code;
+    *inverse = code / size;
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* rows_scalar.c - norm, addition, activation, rotation, narrowing and 8-bit activations: the definition in code of the
- * numeric contract, sections 4 and 5. */
+/* rows_scalar.c - norm, addition, activation, rotation, narrowing and activations as codes: the definition in code of
+ * the numeric contract, sections 4 and 5. */
 #include "kernel.h"
 
 #include "base/bits.h"
@@ -39,22 +39,41 @@ static void narrow(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = scalar_narrow(x[i]);
 }
 
-static void quantise(const float *x, int n, int8_t *q, float *s, float *fs, int32_t *sum) {
-    for (int b = 0; b < n / ROWS_BLOCK; b++, x += ROWS_BLOCK, q += ROWS_BLOCK) {
-        uint32_t most = 0; /* as integers, sizes of floats are in the order of their values, infinity and NaN on top */
-        for (int i = 0; i < ROWS_BLOCK; i++) {
-            uint32_t size = bits_of_f32(x[i]) & 0x7fffffff;
-            if (size > most) most = size;
-        }
-        float inverse;
+/* Codes of a block, the largest of them `code`; returns its scale. */
+static float block_codes(const float *x, float code, int32_t q[ROWS_BLOCK]) {
+    uint32_t most = 0; /* as integers, sizes of floats are in the order of their values, infinity and NaN on top */
+    for (int i = 0; i < ROWS_BLOCK; i++) {
+        uint32_t size = bits_of_f32(x[i]) & 0x7fffffff;
+        if (size > most) most = size;
+    }
+    float scale, inverse;
+    if (!rows_scale(most, code, &scale, &inverse)) {
+        memset(q, 0, ROWS_BLOCK * sizeof *q);
+        return scale;
+    }
+    /* 1.5 * 2^23: the sum's last place is 1, so that adding rounds to the nearest even integer. */
+    for (int i = 0; i < ROWS_BLOCK; i++) q[i] = (int32_t)bits_of_f32(x[i] * inverse + 12582912.f) - 0x4b400000;
+    return scale;
+}
+
+static void quantise8(const float *x, int n, void *q, float *s, float *fs, int32_t *sum) {
+    int32_t codes[ROWS_BLOCK];
+    for (int b = 0; b < n / ROWS_BLOCK; b++) {
+        int8_t *to = (int8_t *)q + b * ROWS_BLOCK;
+        s[b] = block_codes(x + b * ROWS_BLOCK, ROWS_CODE8, codes);
         sum[b] = 0;
-        if (!rows_scale(most, &s[b], &inverse)) memset(q, 0, ROWS_BLOCK);
-        else
-            for (int i = 0; i < ROWS_BLOCK; i++) {
-                /* 1.5 * 2^23: the sum's last place is 1, so that adding rounds to the nearest even integer. */
-                q[i] = (int8_t)((int32_t)bits_of_f32(x[i] * inverse + 12582912.f) - 0x4b400000);
-                sum[b] += q[i];
-            }
+        for (int i = 0; i < ROWS_BLOCK; i++) sum[b] += to[i] = (int8_t)codes[i];
+        fs[b] = s[b] * (float)sum[b];
+    }
+}
+
+static void quantise16(const float *x, int n, void *q, float *s, float *fs, int32_t *sum) {
+    int32_t codes[ROWS_BLOCK];
+    for (int b = 0; b < n / ROWS_BLOCK; b++) {
+        int16_t *to = (int16_t *)q + b * ROWS_BLOCK;
+        s[b] = block_codes(x + b * ROWS_BLOCK, ROWS_CODE16, codes);
+        sum[b] = 0;
+        for (int i = 0; i < ROWS_BLOCK; i++) sum[b] += to[act16_place(i)] = (int16_t)codes[i];
         fs[b] = s[b] * (float)sum[b];
     }
 }
@@ -65,5 +84,6 @@ void rows_scalar(kernels *k) {
     k->silu_mul = silu_mul;
     k->rope = rope;
     k->narrow = narrow;
-    k->quantise = quantise;
+    k->quantise8 = quantise8;
+    k->quantise16 = quantise16;
 }

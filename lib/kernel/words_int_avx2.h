@@ -51,12 +51,13 @@ WORD mf mf_nibble(mi x, int shift, int bias) {
     return _mm256_cvtepi32_ps(bias ? _mm256_sub_epi32(x, _mm256_set1_epi32(bias)) : x);
 }
 
-/* Integer dots of codes with activations: four products of each row at a time, exact.
- * The instruction multiplies unsigned by signed bytes and adds pairs in 16 bits, which must not saturate:
+/* Integer dots of codes with activations: four products of each row at a time, exact. A code is what four columns of a
+ * line become before they meet activations of 8 or of 16 bits.
+ * With 8 bits the instruction multiplies unsigned by signed bytes and adds pairs in 16 bits, which must not saturate:
  * 8-bit codes give their sign to the activation: 2 * 128 * 127 fits. The pairs of eight lines of 4-bit codes, at most
  * 8 * 2 * 15 * 127, fit together, so they are widened once a block. */
 typedef struct code {
-    mi u, sign; /* unsigned code; the signed one where that is another */
+    mi a, b; /* 8 bits: unsigned code; the signed one where that is another. 16 bits: even columns; odd ones */
 } code;
 WORD code code8(mi x) { return (code){_mm256_abs_epi8(x), x}; }
 WORD code code4_low(mi x) { return (code){_mm256_and_si256(x, _mm256_set1_epi8(15)), x}; }
@@ -72,17 +73,34 @@ WORD mi dot8_start(int sum) {
     return _mm256_setzero_si256();
 }
 WORD mi dot8_add(mi d, code w, mi x) {
-    mi pairs = _mm256_maddubs_epi16(w.u, _mm256_sign_epi8(x, w.sign));
+    mi pairs = _mm256_maddubs_epi16(w.a, _mm256_sign_epi8(x, w.b));
     return dot_step(_mm256_add_epi32(d, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
 }
 WORD mi dot4_start(int bias, int sum) {
     (void)bias, (void)sum;
     return _mm256_setzero_si256();
 }
-WORD mi dot4_add(mi d, code w, mi x) { return dot_step(_mm256_add_epi16(d, _mm256_maddubs_epi16(w.u, x))); }
+WORD mi dot4_add(mi d, code w, mi x) { return dot_step(_mm256_add_epi16(d, _mm256_maddubs_epi16(w.a, x))); }
 WORD mi dot4_end(mi d, int bias, int sum) {
     d = _mm256_madd_epi16(d, _mm256_set1_epi16(1));
     return bias ? _mm256_sub_epi32(d, _mm256_set1_epi32(bias * sum)) : d;
+}
+
+/* With 16 bits codes are widened, and pairs of products are added in 32 bits. */
+WORD code wide8(mi x) {
+    return (code){_mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), _mm256_srai_epi16(x, 8)};
+}
+WORD code wide4_low(mi x) {
+    const mi nibble = _mm256_set1_epi16(15);
+    return (code){_mm256_and_si256(x, nibble), _mm256_and_si256(_mm256_srli_epi16(x, 8), nibble)};
+}
+WORD code wide4_high(mi x) {
+    return (code){_mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi16(15)), _mm256_srli_epi16(x, 12)};
+}
+WORD mi dot16_start(int bias, int sum) { return bias ? _mm256_set1_epi32(-bias * sum) : _mm256_setzero_si256(); }
+WORD mi dot16_add(mi d, code w, mi even, mi odd) {
+    d = dot_step(_mm256_add_epi32(d, _mm256_madd_epi16(w.a, even)));
+    return dot_step(_mm256_add_epi32(d, _mm256_madd_epi16(w.b, odd)));
 }
 
 /* Into the second-level cache: the first has too few places for lines under way. */

@@ -56,21 +56,40 @@ WORD mf mf_nibble(mi x, int shift, int bias) {
     return _mm512_permutexvar_ps(_mm512_srli_epi32(x, (unsigned)shift), n);
 }
 
-/* Integer dots of codes with activations: four products of each row at a time, exact.
- * The instruction wants one side unsigned: 8-bit codes come with 128 added, and the sum of the activations takes that
- * (and the bias of 4-bit codes) off again. */
-typedef mi code;
-WORD code code8(mi x) { return _mm512_xor_si512(x, _mm512_set1_epi8((char)0x80)); }
-WORD code code4_low(mi x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
-WORD code code4_high(mi x) { return _mm512_and_si512(_mm512_srli_epi16(x, 4), _mm512_set1_epi8(15)); }
+/* Integer dots of codes with activations: four products of each row at a time, exact. A code is what four columns of a
+ * line become before they meet activations of 8 or of 16 bits.
+ * With 8 bits the instruction wants one side unsigned: 8-bit codes come with 128 added, and the sum of the activations
+ * takes that (and the bias of 4-bit codes) off again. */
+typedef struct code {
+    mi a, b; /* 8 bits: unsigned code; not used. 16 bits: even columns; odd ones */
+} code;
+WORD code code8(mi x) { return (code){.a = _mm512_xor_si512(x, _mm512_set1_epi8((char)0x80))}; }
+WORD code code4_low(mi x) { return (code){.a = _mm512_and_si512(x, _mm512_set1_epi8(15))}; }
+WORD code code4_high(mi x) { return code4_low(_mm512_srli_epi16(x, 4)); }
 
 WORD mi dot8_start(int sum) { return _mm512_set1_epi32(-128 * sum); }
-WORD mi dot8_add(mi d, code w, mi x) { return _mm512_dpbusd_epi32(d, w, x); }
+WORD mi dot8_add(mi d, code w, mi x) { return _mm512_dpbusd_epi32(d, w.a, x); }
 WORD mi dot4_start(int bias, int sum) { return bias ? _mm512_set1_epi32(-bias * sum) : _mm512_setzero_si512(); }
-WORD mi dot4_add(mi d, code w, mi x) { return _mm512_dpbusd_epi32(d, w, x); }
+WORD mi dot4_add(mi d, code w, mi x) { return _mm512_dpbusd_epi32(d, w.a, x); }
 WORD mi dot4_end(mi d, int bias, int sum) {
     (void)bias, (void)sum;
     return d;
+}
+
+/* With 16 bits codes are widened, and both sides are signed. */
+WORD code wide8(mi x) {
+    return (code){_mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8), _mm512_srai_epi16(x, 8)};
+}
+WORD code wide4_low(mi x) {
+    const mi nibble = _mm512_set1_epi16(15);
+    return (code){_mm512_and_si512(x, nibble), _mm512_and_si512(_mm512_srli_epi16(x, 8), nibble)};
+}
+WORD code wide4_high(mi x) {
+    return (code){_mm512_and_si512(_mm512_srli_epi16(x, 4), _mm512_set1_epi16(15)), _mm512_srli_epi16(x, 12)};
+}
+WORD mi dot16_start(int bias, int sum) { return bias ? _mm512_set1_epi32(-bias * sum) : _mm512_setzero_si512(); }
+WORD mi dot16_add(mi d, code w, mi even, mi odd) {
+    return _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(d, w.a, even), w.b, odd);
 }
 
 /* Into the second-level cache: the first has too few places for lines under way. */

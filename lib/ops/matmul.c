@@ -24,23 +24,27 @@ enum {
 /* ------------------------------------------------------------------------------------------- activations */
 
 struct kvt_input {
-    kvt_math math;
     int rows_max, cols_max;
     const float *x; /* [n_rows][x_stride], the caller's */
     size_t x_stride;
     int n_rows, n_cols;
-    /* Fast mode, where n_cols is whole blocks; strides fit n_cols, room is for cols_max. */
-    int8_t *q;
+    /* Where activations become codes and n_cols is whole blocks; strides fit n_cols, room is for cols_max. */
+    size_t code_bytes; /* 1, 2; 0: they stay as they are */
+    uint8_t *q;
     float *s, *fs;
     int32_t *sum;
     size_t q_stride, block_stride;
     size_t bytes; /* of all this */
 };
 
-/* Codes between rows: whole lines of 64 and an odd number of them, or rows of 4096 columns would meet in one set of the
- * cache. */
-static size_t q_stride_of(int n_cols) {
-    return ((size_t)n_cols + LINE - 1) / LINE * LINE | LINE;
+static size_t code_bytes_of(kvt_math math) {
+    return math == KVT_MATH_FAST ? sizeof(int8_t) : math == KVT_MATH_ACCURATE ? sizeof(int16_t) : 0;
+}
+
+/* Bytes of codes between rows: whole lines of 64 and an odd number of them, or rows of 4096 columns would meet in one
+ * set of the cache. */
+static size_t q_stride_of(int n_cols, size_t code_bytes) {
+    return mem_round((size_t)n_cols * code_bytes, LINE) | LINE;
 }
 
 static size_t block_stride_of(int n_cols) {
@@ -48,25 +52,26 @@ static size_t block_stride_of(int n_cols) {
 }
 
 /* Bytes of the struct, the codes, and one array of a number per block, each starting a line. */
-static bool input_sizes(int rows_max, int cols_max, size_t *codes, size_t *numbers, size_t *all) {
+static bool input_sizes(int rows_max, int cols_max, size_t code_bytes, size_t *codes, size_t *numbers, size_t *all) {
     size_t rows = (size_t)rows_max;
-    return mem_mul(rows, q_stride_of(cols_max), codes) &&
+    return mem_mul(rows, q_stride_of(cols_max, code_bytes), codes) &&
            mem_mul(rows, mem_round(4 * block_stride_of(cols_max), LINE), numbers) && mem_mul(*numbers, 3, all) &&
            mem_add(*all, *codes, all) && mem_add(*all, mem_round(sizeof(kvt_input), LINE), all);
 }
 
 kvt_status kvt_input_new(kvt_input **out, int rows_max, int cols_max, kvt_math math) {
     *out = NULL;
-    if (rows_max < 1 || cols_max < 1 || (math != KVT_MATH_FAST && math != KVT_MATH_EXACT)) return KVT_E_ARGUMENT;
-    size_t codes, numbers, bytes;
-    if (!input_sizes(rows_max, cols_max, &codes, &numbers, &bytes)) return KVT_E_MEMORY;
-    if (math == KVT_MATH_EXACT) bytes = sizeof(kvt_input);
+    if (rows_max < 1 || cols_max < 1) return KVT_E_ARGUMENT;
+    if (math != KVT_MATH_FAST && math != KVT_MATH_ACCURATE && math != KVT_MATH_EXACT) return KVT_E_ARGUMENT;
+    size_t code_bytes = code_bytes_of(math), codes, numbers, bytes;
+    if (!input_sizes(rows_max, cols_max, code_bytes, &codes, &numbers, &bytes)) return KVT_E_MEMORY;
+    if (code_bytes == 0) bytes = sizeof(kvt_input);
     kvt_input *in = mem_take(NULL, bytes);
     if (!in) return KVT_E_MEMORY;
-    *in = (kvt_input){.math = math, .rows_max = rows_max, .cols_max = cols_max, .bytes = bytes};
-    if (math == KVT_MATH_FAST) {
+    *in = (kvt_input){.rows_max = rows_max, .cols_max = cols_max, .code_bytes = code_bytes, .bytes = bytes};
+    if (code_bytes > 0) {
         uint8_t *p = (uint8_t *)in + mem_round(sizeof *in, LINE);
-        in->q = (int8_t *)p;
+        in->q = p;
         in->s = (float *)(p + codes);
         in->fs = (float *)(p + codes + numbers);
         in->sum = (int32_t *)(p + codes + 2 * numbers);
@@ -82,13 +87,14 @@ void kvt_input_free(kvt_input *in) {
 static void quantise_item(void *ctx, int item, int worker) {
     (void)worker;
     kvt_input *in = ctx;
-    rows_quantise_fn quantise = kernels_get()->quantise;
+    rows_quantise_fn quantise = in->code_bytes == 1 ? kernels_get()->quantise8 : kernels_get()->quantise16;
+    size_t row_bytes = (size_t)in->n_cols * in->code_bytes;
     int first = item * QUANTISE_ROWS, end = first + QUANTISE_ROWS < in->n_rows ? first + QUANTISE_ROWS : in->n_rows;
     for (size_t r = (size_t)first; r < (size_t)end; r++) {
-        int8_t *q = in->q + r * in->q_stride;
+        uint8_t *q = in->q + r * in->q_stride;
         size_t b = r * in->block_stride;
         quantise(in->x + r * in->x_stride, in->n_cols, q, in->s + b, in->fs + b, in->sum + b);
-        memset(q + in->n_cols, 0, in->q_stride - (size_t)in->n_cols);
+        memset(q + row_bytes, 0, in->q_stride - row_bytes);
     }
 }
 
@@ -98,10 +104,10 @@ void kvt_input_set(kvt_input *in, kvt_workers *team, const float *x, size_t x_st
     in->x_stride = x_stride;
     in->n_rows = n_rows;
     in->n_cols = n_cols;
-    in->q_stride = q_stride_of(n_cols);
+    in->q_stride = q_stride_of(n_cols, in->code_bytes);
     in->block_stride = block_stride_of(n_cols);
     /* Only quantised weights ask for codes, and their columns are whole blocks. */
-    if (in->math != KVT_MATH_FAST || n_cols % BLOCK) return;
+    if (in->code_bytes == 0 || n_cols % BLOCK) return;
     uint64_t callers = fp_enter();
     thread_run(team, (n_rows + QUANTISE_ROWS - 1) / QUANTISE_ROWS, quantise_item, in);
     fp_leave(callers);
@@ -128,16 +134,22 @@ static int panel_items(const kvt_product *p, int panels_per_item) {
     return ((int)p->w->n_panels + panels_per_item - 1) / panels_per_item;
 }
 
+/* NULL: activations stay as they are. */
+static mm_int_fn kernel_of(const kernels *k, size_t code_bytes, int format) {
+    if (code_bytes == 0) return NULL;
+    return code_bytes == 1 ? k->mm_int8[format] : k->mm_int16[format];
+}
+
 static void piece_run(const matmul_work *work, const piece *c, float *y, size_t y_stride) {
     const kvt_input *in = work->in;
     const kvt_matrix *w = c->product->w;
     mm_panels panels = {w->data + (size_t)c->panel * w->panel_bytes, w->panel_bytes, c->n_panels, (int)w->n_cols};
-    mm_int8_fn int8 = in->math == KVT_MATH_FAST ? work->k->mm_int8[w->format] : NULL;
+    mm_int_fn by_codes = kernel_of(work->k, in->code_bytes, w->format);
     size_t row = (size_t)c->row;
-    if (int8) {
+    if (by_codes) {
         size_t b = row * in->block_stride;
         act_rows act = {in->q + row * in->q_stride, in->s + b, in->fs + b, in->sum + b, in->q_stride, in->block_stride};
-        int8(&panels, &act, c->n_rows, y, y_stride);
+        by_codes(&panels, &act, c->n_rows, y, y_stride);
     } else {
         work->k->mm_f32[w->format](&panels, in->x + row * in->x_stride, in->x_stride, c->n_rows, y, y_stride);
     }

@@ -69,7 +69,9 @@ static kvt_status matrix_plan(kvt_matrix *w, const kvt_matrix_source *src, size_
 }
 
 kvt_status kvt_matrix_pack(kvt_matrix **out, const kvt_matrix_source *src, kvt_workers *team) {
+    if (!out) return KVT_E_ARGUMENT;
     *out = NULL;
+    if (!src) return KVT_E_ARGUMENT;
     kvt_matrix plan = {0};
     size_t row_bytes;
     kvt_status status = matrix_plan(&plan, src, &row_bytes);

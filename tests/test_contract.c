@@ -1,0 +1,371 @@
+/* test_contract.c - the library against the words of docs/numeric-contract.md, bit by bit: vectors/contract.json was
+ * computed from them by vectors/contract.py, which knows none of this code. Every instruction set in turn, each in a
+ * process of its own, since a process chooses once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/bits.h"
+#include "base/fp.h"
+#include "kernel/kernel.h"
+#include "kernel/scalar.h"
+#include "kvtile_ops.h"
+#include "random.h"
+
+static json_t *vectors;
+
+static const char *const math_name[] = {
+    [KVT_MATH_FAST] = "fast", [KVT_MATH_EXACT] = "exact", [KVT_MATH_ACCURATE] = "accurate"};
+
+static kvt_math math_of(const char *name) {
+    int math = KVT_MATH_FAST;
+    while (strcmp(math_name[math], name)) math++;
+    return (kvt_math)math;
+}
+
+/* ----------------------------------------------------------------------------------------------- reading */
+
+static int int_of(const json_t *one, const char *key) {
+    return (int)json_integer_value(json_object_get(one, key));
+}
+
+static float float_of(const json_t *one, const char *key) {
+    return (float)json_number_value(json_object_get(one, key));
+}
+
+static const char *text_of(const json_t *one, const char *key) {
+    return json_string_value(json_object_get(one, key));
+}
+
+/* The bits of numbers, eight hexadecimal digits each. Static memory, of the latest call with this `which`. */
+typedef struct words {
+    const uint32_t *at;
+    size_t n;
+} words;
+
+static words words_of(const json_t *one, const char *key, int which) {
+    static uint32_t at[3][8192];
+    const char *text = text_of(one, key);
+    size_t n = strlen(text) / 8;
+    assert_in_range(n, 1, sizeof at[0] / sizeof at[0][0]);
+    for (size_t i = 0; i < n; i++) assert_int_equal(sscanf(text + 8 * i, "%8x", &at[which][i]), 1);
+    return (words){at[which], n};
+}
+
+static void floats_random(uint64_t *seed, float *x, int n, double size) {
+    for (int i = 0; i < n; i++) x[i] = (float)random_between(seed, -size, size);
+}
+
+/* NaN is NaN; every other number has its bits. */
+static void assert_bits(const float *got, words expected, const char *what) {
+    for (size_t i = 0; i < expected.n; i++) {
+        float e = bits_to_f32(expected.at[i]);
+        if (e != e ? got[i] == got[i] : bits_of_f32(got[i]) != expected.at[i])
+            fail_msg("%s: number %zu is %08x, %.9g, expected is %08x, %.9g", what, i, bits_of_f32(got[i]),
+                     (double)got[i], expected.at[i], (double)e);
+    }
+}
+
+/* ------------------------------------------------------------------------------------- sections 2, 3 and 4 */
+
+/* By way of the softmax: with c = 1 and m = 0 a score's weight is its exp2, as long as no score is above 8. */
+static void exp2_is_the_polynomial(void **state) {
+    static _Alignas(64) float s[STEP_TILES][ATTN_ROWS * TILE];
+    float l[TILE] = {0}, o[TILE] = {0}, m = 0, weight[ATTN_STEP], one[ATTN_STEP];
+    const json_t *vector = json_object_get(vectors, "exp2");
+    words t = words_of(vector, "t", 0), out = words_of(vector, "out", 1);
+    (void)state;
+    assert_in_range(t.n, 1, ATTN_STEP);
+    uint64_t fp = fp_enter();
+    for (size_t i = 0; i < t.n; i++) {
+        float x = bits_to_f32(t.at[i]);
+        one[i] = scalar_exp2(x);
+        s[i / TILE][i % TILE] = x > 8 ? 0 : x;
+    }
+    kernels_get()->attn_softmax(&(attn_row){
+        .s = s[0], .n_visible = (int)t.n, .n_pairs = STEP_TILES / 2, .c = 1, .m = &m, .l = l, .o = o, .dim = TILE});
+    for (size_t i = 0; i < t.n; i++) weight[i] = bits_to_f32(t.at[i]) > 8 ? one[i] : s[i / TILE][i % TILE];
+    fp_leave(fp);
+    assert_bits(one, out, "one by one");
+    assert_bits(weight, out, "softmax");
+}
+
+static void numbers_are_narrowed(void **state) {
+    static float bf16[4096], f16[4096];
+    const json_t *vector = json_object_get(vectors, "narrow");
+    words x = words_of(vector, "x", 0);
+    (void)state;
+    for (size_t i = 0; i < x.n; i++) {
+        bf16[i] = bf16_to_f32(f32_to_bf16(bits_to_f32(x.at[i])));
+        f16[i] = f16_to_f32(f32_to_f16(bits_to_f32(x.at[i])));
+    }
+    assert_bits(bf16, words_of(vector, "bf16", 1), "bf16");
+    assert_bits(f16, words_of(vector, "f16", 2), "f16");
+}
+
+static void rows_are_the_contracts(void **state) {
+    static float x[1024], y[1024];
+    const json_t *vector;
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "rmsnorm"), i, vector) {
+        int n = int_of(vector, "n");
+        uint64_t seed = (uint64_t)n;
+        floats_random(&seed, x, n, json_number_value(json_object_get(vector, "size")));
+        floats_random(&seed, y, n, 2);
+        kvt_rmsnorm(NULL, x, y, bits_to_f32(words_of(vector, "eps", 0).at[0]), 1, n, x);
+        assert_bits(x, words_of(vector, "out", 0), "rmsnorm");
+    }
+    json_array_foreach(json_object_get(vectors, "silu"), i, vector) {
+        int n = int_of(vector, "n");
+        uint64_t seed = (uint64_t)n;
+        floats_random(&seed, x, n, json_number_value(json_object_get(vector, "size")));
+        floats_random(&seed, y, n, 2);
+        kvt_silu_mul(NULL, x, y, (size_t)n);
+        assert_bits(x, words_of(vector, "out", 0), "silu");
+    }
+}
+
+static void positions_are_encoded(void **state) {
+    static float x[512], turns[512];
+    const json_t *vector;
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "rope"), i, vector) {
+        kvt_rope rope = {int_of(vector, "dim"), float_of(vector, "base"), int_of(vector, "halves")};
+        int32_t position = int_of(vector, "position");
+        uint64_t seed = (uint64_t)rope.dim;
+        floats_random(&seed, x, rope.dim, 3);
+        kvt_rope_turns(&rope, &position, 1, turns);
+        assert_bits(turns, words_of(vector, "turns", 0), "turns");
+        kvt_rope_apply(NULL, &rope, turns, x, (size_t)rope.dim, 1, 1, rope.dim);
+        assert_bits(x, words_of(vector, "out", 0), "rope");
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- section 5 */
+
+static uint8_t *put16(uint8_t *at, uint16_t h) {
+    memcpy(at, &h, 2);
+    return at + 2;
+}
+
+/* One block of 32 weights as a file has it. */
+static uint8_t *put_block(uint8_t *at, kvt_weight_type type, uint64_t *seed) {
+    float d, m;
+    uint8_t code[32];
+    floats_random(seed, &d, 1, 0.1);
+    at = put16(at, f32_to_f16(d));
+    if (type == KVT_W_Q4_1) {
+        floats_random(seed, &m, 1, 0.5);
+        at = put16(at, f32_to_f16(m));
+    }
+    for (int i = 0; i < 32; i++)
+        code[i] = (uint8_t)(type == KVT_W_Q8_0 ? (int)random_below(seed, 256) - 128 : (int)random_below(seed, 16));
+    if (type == KVT_W_Q8_0) return (uint8_t *)memcpy(at, code, 32) + 32;
+    for (int i = 0; i < 16; i++) *at++ = (uint8_t)(code[i] | code[i + 16] << 4);
+    return at;
+}
+
+static uint8_t *put_float(uint8_t *at, kvt_weight_type type, uint64_t *seed) {
+    float w;
+    floats_random(seed, &w, 1, 1);
+    if (type != KVT_W_F32) return put16(at, type == KVT_W_F16 ? f32_to_f16(w) : f32_to_bf16(w));
+    memcpy(at, &w, 4);
+    return at + 4;
+}
+
+static kvt_matrix *matrix_of(kvt_weight_type type, int n_rows, int n_cols, uint64_t *seed) {
+    static uint8_t file[1 << 16];
+    kvt_matrix_source source = {type, (size_t)n_rows, (size_t)n_cols, file, 0};
+    kvt_matrix *w;
+    bool blocks = type == KVT_W_Q8_0 || type == KVT_W_Q4_0 || type == KVT_W_Q4_1;
+    uint8_t *at = file;
+    for (int i = 0; i < n_rows * n_cols; i += blocks ? 32 : 1)
+        at = blocks ? put_block(at, type, seed) : put_float(at, type, seed);
+    source.data_bytes = (size_t)(at - file);
+    assert_int_equal(kvt_matrix_pack(&w, &source, NULL), KVT_OK);
+    return w;
+}
+
+static kvt_weight_type type_of(const char *name) {
+    static const kvt_weight_type types[] = {KVT_W_F32, KVT_W_F16, KVT_W_Q4_0, KVT_W_Q4_1, KVT_W_Q8_0, KVT_W_BF16};
+    size_t i = 0;
+    while (strcmp(kvt_weight_name(types[i]), name)) i++;
+    return types[i];
+}
+
+/* The second block zeros, the third as near as can be to halves of the fast mode's codes. */
+static void activations_bend(float *x) {
+    memset(x + 32, 0, 32 * sizeof *x);
+    for (int i = 0; i < 31; i++) x[64 + i] = (float)((i + 0.5) * 3.3 / 127);
+    x[95] = 3.3f;
+}
+
+/* Nine rows of the same activations, so that kernels of several rows have their turn. */
+static void products_are_the_contracts(void **state) {
+    enum { ROWS = 9, COLS = 256 };
+    static float x[ROWS][COLS], y[ROWS][COLS];
+    const json_t *vector;
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "matmul"), i, vector) {
+        int n_rows = int_of(vector, "n_rows"), n_cols = int_of(vector, "n_cols");
+        kvt_weight_type type = type_of(text_of(vector, "type"));
+        uint64_t seed = (uint64_t)n_cols;
+        floats_random(&seed, x[0], n_cols, 4);
+        if (type == KVT_W_Q8_0 || type == KVT_W_Q4_0 || type == KVT_W_Q4_1) activations_bend(x[0]);
+        for (int r = 1; r < ROWS; r++) memcpy(x[r], x[0], sizeof x[0]);
+        kvt_matrix *w = matrix_of(type, n_rows, n_cols, &seed);
+        for (int math = KVT_MATH_FAST; math <= KVT_MATH_ACCURATE; math++) {
+            kvt_input *in;
+            assert_int_equal(kvt_input_new(&in, ROWS, n_cols, (kvt_math)math), KVT_OK);
+            kvt_input_set(in, NULL, x[0], COLS, ROWS, n_cols);
+            kvt_matmul(NULL, in, &(kvt_product){w, y[0], COLS}, 1);
+            for (int r = 0; r < ROWS; r++)
+                assert_bits(y[r], words_of(vector, math_name[math], 0), kvt_weight_name(type));
+            kvt_input_free(in);
+        }
+        kvt_matrix_free(w);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- section 6 */
+
+/* Two query heads on one key/value head, and the whole text. */
+typedef struct text {
+    kvt_layer layer;
+    float *q, *k, *v, *out; /* [n_tokens][heads][dim] */
+    int n_tokens;
+} text;
+
+static float *floats_new(int n) {
+    float *x = calloc((size_t)n, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+static text text_read(const json_t *vector, int n_tokens) {
+    text t = {.n_tokens = n_tokens};
+    int dim_k = int_of(vector, "dim_k"), dim_v = int_of(vector, "dim_v");
+    uint64_t seed = (uint64_t)dim_k;
+    t.layer = (kvt_layer){
+        .n_heads_q = 2, .n_heads_kv = 1, .dim_k = dim_k, .dim_v = dim_v, .scale = float_of(vector, "scale")};
+    t.k = floats_new(n_tokens * dim_k);
+    t.v = floats_new(n_tokens * dim_v);
+    t.q = floats_new(n_tokens * 2 * dim_k);
+    t.out = floats_new(n_tokens * 2 * dim_v);
+    for (int i = 0; i < n_tokens; i++) {
+        floats_random(&seed, t.k + i * dim_k, dim_k, 2);
+        floats_random(&seed, t.v + i * dim_v, dim_v, 2);
+        floats_random(&seed, t.q + i * 2 * dim_k, 2 * dim_k, 6);
+    }
+    return t;
+}
+
+static void text_free(text t) {
+    free(t.q);
+    free(t.k);
+    free(t.v);
+    free(t.out);
+}
+
+static kvt_cache *cache_for(const json_t *vector, const kvt_layer *layer, int n_tokens) {
+    kvt_options opt = kvt_options_default();
+    kvt_cache *c;
+    opt.layers = layer;
+    opt.n_layers = 1;
+    opt.sequences_max = 1;
+    opt.tokens_max = opt.batch_tokens_max = n_tokens;
+    opt.n_threads = 2;
+    opt.math = math_of(text_of(vector, "math"));
+    assert_int_equal(kvt_format_parse(&opt.k_format, text_of(vector, "k_format")), KVT_OK);
+    assert_int_equal(kvt_format_parse(&opt.v_format, text_of(vector, "v_format")), KVT_OK);
+    assert_int_equal(kvt_open(&c, &opt), KVT_OK);
+    return c;
+}
+
+/* Tokens first .. end - 1 as one step, with attention or without. */
+static void text_feed(kvt_cache *c, kvt_seq seq, const text *t, int first, int end, bool attend) {
+    const kvt_layer *l = &t->layer;
+    int n = end - first;
+    kvt_batch batch = {1, &seq, &n};
+    const float *k = t->k + first * l->dim_k, *v = t->v + first * l->dim_v;
+    if (n == 0) return;
+    assert_int_equal(kvt_reserve(c, &batch), KVT_OK);
+    if (attend)
+        assert_int_equal(kvt_attend(c, 0, &batch, t->q + first * 2 * l->dim_k, k, v, t->out + first * 2 * l->dim_v),
+                         KVT_OK);
+    else assert_int_equal(kvt_append(c, 0, &batch, k, v), KVT_OK);
+    assert_int_equal(kvt_commit(c, &batch, NULL), KVT_OK);
+}
+
+/* Up to three tokens before each position that the vector has are a step with it; the others are only stored. */
+static void attention_is_the_contracts(void **state) {
+    const json_t *vector;
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "attend"), i, vector) {
+        const json_t *positions = json_object_get(vector, "positions");
+        size_t n = json_array_size(positions);
+        int n_tokens = (int)json_integer_value(json_array_get(positions, n - 1)) + 1, done = 0;
+        text t = text_read(vector, n_tokens);
+        kvt_cache *c = cache_for(vector, &t.layer, n_tokens);
+        kvt_seq seq;
+        words out = words_of(vector, "out", 0);
+        const size_t width = 2 * (size_t)t.layer.dim_v;
+        assert_int_equal(out.n, n * width);
+        assert_int_equal(kvt_seq_new(c, &seq), KVT_OK);
+        for (size_t j = 0; j < n; j++, out.at += width) {
+            int position = (int)json_integer_value(json_array_get(positions, j)), first = position - position % 4;
+            char what[128];
+            if (first < done) first = done;
+            text_feed(c, seq, &t, done, first, false);
+            text_feed(c, seq, &t, first, position + 1, true);
+            done = position + 1;
+            snprintf(what, sizeof what, "vector %zu, position %d", i, position);
+            assert_bits(t.out + (size_t)position * width, (words){out.at, width}, what);
+        }
+        kvt_close(c);
+        text_free(t);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+
+static int run(const char *cpu) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp2_is_the_polynomial),
+        cmocka_unit_test(numbers_are_narrowed),
+        cmocka_unit_test(rows_are_the_contracts),
+        cmocka_unit_test(positions_are_encoded),
+        cmocka_unit_test(products_are_the_contracts),
+        cmocka_unit_test(attention_is_the_contracts),
+    };
+    setenv("KVTILE_CPU", cpu, 1);
+    if (strcmp(kvt_cpu(), cpu)) return 0; /* this machine cannot */
+    vectors = json_load_file("tests/vectors/contract.json", 0, NULL);
+    int n_failed = vectors ? cmocka_run_group_tests_name(cpu, tests, NULL, NULL) : 1;
+    json_decref(vectors);
+    return n_failed;
+}
+
+int main(void) {
+    static const char *const cpus[] = {"scalar", "avx2", "avx512"};
+    int n_failed = 0;
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
+        pid_t child = fork();
+        int status = 1;
+        if (child == 0) exit(run(cpus[i]));
+        if (child < 0 || waitpid(child, &status, 0) < 0 || status) n_failed++;
+    }
+    return n_failed;
+}
