@@ -31,16 +31,16 @@ static int version(void) {
     return cli_flush();
 }
 
-/* Where stdin, stdout or stderr is closed, the next file opened would take its place, and what is said would end in that
- * file. Opened the wrong way round they still fail when they are used. */
+/* Where stdin, stdout or stderr is closed, the next file opened would take its place, and what is said would end in
+ * that file. Opened the wrong way round they still fail when they are used. */
 static void streams_hold(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 int main(int argc, char **argv) {
-    /* A reader that goes away, or a limit on the size of files, is seen as a failed write, where the command can end what
-     * it is doing. */
+    /* A reader that goes away, or a limit on the size of files, is seen as a failed write, where the command can end
+     * what it is doing. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     streams_hold();
