@@ -141,7 +141,7 @@ tests-asan: program tests examples
 	KVTILE_QUICK=1 ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run.sh $(TESTS) $(OUT)/examples/embed
 test-tsan: deps-test ## the threaded tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) MODE=tsan CC=$(GCC) tests-tsan
-THREADED := test_thread test_attend test_engine test_seq
+THREADED := test_thread test_parallel test_attend test_nonfinite test_engine test_seq
 tests-tsan: $(THREADED:%=$(OUT)/tests/%)
 	KVTILE_QUICK=1 TSAN_OPTIONS=halt_on_error=1 tests/run.sh $^
 

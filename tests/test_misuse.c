@@ -1,5 +1,5 @@
-/* test_misuse.c - calls as they should not be made, and caches at the ends of their ranges: a status, never a crash, and
- * what is there stays as it is. The options that kvt_open refuses are in test_layer.c, the order of a step in
+/* test_misuse.c - calls as they should not be made, and caches at the ends of their ranges: a status, never a crash,
+ * and what is there stays as it is. The options that kvt_open refuses are in test_layer.c, the order of a step in
  * test_seq.c. */
 #include <float.h>
 #include <limits.h>
@@ -114,7 +114,7 @@ static void a_handle_that_was_never_given_is_refused(void **state) {
 
 /* ---------------------------------------------------------------------------------------- ends of ranges */
 
-/* One step of each length up to the longest that is allowed, then one token at a time to the end; NULL queries never. */
+/* The longest step that is allowed, then one token at a time to the end; all values are 1, and so is their mean. */
 static void assert_works(const kvt_options *opt) {
     kvt_cache *c = toy_open(opt);
     int most = opt->batch_tokens_max < opt->tokens_max ? opt->batch_tokens_max : opt->tokens_max;
@@ -136,7 +136,8 @@ static void assert_works(const kvt_options *opt) {
         assert_int_equal(kvt_reserve(c, &batch), KVT_OK);
         for (int i = 0; i < opt->n_layers; i++) {
             assert_int_equal(kvt_attend(c, i, &batch, q, kv, kv, out), KVT_OK);
-            for (int j = 0; j < n * opt->layers[i].n_heads_q * opt->layers[i].dim_v; j++) assert_true(fabsf(out[j] - 1) < 1e-6f);
+            int n_out = n * opt->layers[i].n_heads_q * opt->layers[i].dim_v;
+            for (int j = 0; j < n_out; j++) assert_true(fabsf(out[j] - 1) < 1e-6f);
         }
         assert_int_equal(kvt_commit(c, &batch, NULL), KVT_OK);
     }

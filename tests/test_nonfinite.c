@@ -1,5 +1,5 @@
-/* test_nonfinite.c - infinities and NaN in queries, keys and values: they reach the rows that see them and no other, and
- * every way of computing a row agrees on which numbers are none (numeric contract, section 6). */
+/* test_nonfinite.c - infinities and NaN in queries, keys and values: they reach the rows that see them and no other,
+ * and every way of computing a row agrees on which numbers are none (numeric contract, section 6). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

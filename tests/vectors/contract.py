@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make contract.json: what docs/numeric-contract.md says, computed from its words alone.
+"""Make contract.json: what docs/numeric-contract.md says, by an implementation of its own.
 
     python3 tests/vectors/contract.py > tests/vectors/contract.json
 
@@ -383,7 +383,7 @@ def case_codes(kind, n_rows, n_cols):
     r, low, high = Random(n_cols), *{"Q8_0": (-128, 127), "Q4_0": (0, 15), "Q4_1": (0, 15)}[kind]
     x = r.floats(n_cols, 4.0)
     x[32:64] = [0.0] * 32
-    x[64:96] = [f32((i + 0.5) * 3.3 / 127) for i in range(31)] + [f32(3.3)]
+    x[64:96] = [f32((i + 0.5) * 3.8 / 127) for i in range(31)] + [f32(3.8)]
     x = x[:n_cols]
     rows = []
     for _ in range(n_rows):
