@@ -20,6 +20,10 @@ const char *fixture_model(void) {
     return access(path, R_OK) == 0 ? path : NULL;
 }
 
+bool fixture_quick(void) {
+    return getenv("KVTILE_QUICK") != NULL;
+}
+
 const char *fixture_data(const char *name) {
     static char path[4096];
     const char *folder = getenv("KVTILE_DATA");

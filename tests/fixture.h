@@ -3,10 +3,15 @@
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Path of the default model in $KVTILE_MODELS or ~/.cache/kvtile/models; NULL: it is not there. Static memory. */
 const char *fixture_model(void);
+
+/* KVTILE_QUICK is set: a run whose arithmetic is many times slower (a sanitizer's), which leaves out computing with the
+ * default model. The small models take the same code. */
+bool fixture_quick(void);
 
 /* Path of a file in $KVTILE_DATA; NULL: the variable is not set, or the file is not there. Static memory. */
 const char *fixture_data(const char *name);

@@ -167,6 +167,7 @@ typedef struct default_model {
 static default_model shared;
 
 static model *default_or_skip(void) {
+    if (fixture_quick()) skip();
     const char *path = fixture_model();
     if (!path) fixture_skip("the default model is not there");
     if (!shared.team) assert_int_equal(kvt_workers_open(&shared.team, 0), KVT_OK);
