@@ -1,6 +1,6 @@
 /* attn_body.h - scores and values for one element format, in the vector words of one instruction set.
  *
- * Included once per format by attn_avx2.c and attn_avx512.c. They define, once:
+ * Included once per format by attn_formats.h. The file of the instruction set defines, once:
  *
  *     lanes, LANES           a register of floats, and how many: half a line's or a whole line's
  *     ROWS                   rows that are computed at once at most, two chains each
