@@ -113,9 +113,6 @@ void file_close(model_file *f) {
     free(f);
 }
 
-const char *file_name(const model_file *f) { return f->name; }
-size_t file_bytes(const model_file *f) { return f->size; }
-
 /* ------------------------------------------------------------------------------------------- sorting */
 
 static int compare(file_text a, file_text b) {

@@ -41,9 +41,6 @@ kvt_status file_open(model_file **out, const char *path, error_text *err);
 kvt_status file_open_memory(model_file **out, const char *name, const void *data, size_t n, error_text *err);
 void file_close(model_file *f); /* NULL is fine */
 
-const char *file_name(const model_file *f); /* the path it was opened by */
-size_t file_bytes(const model_file *f);     /* its length */
-
 /* Write "NAME: sentence" and hand the status on, for whoever finds a fault in a file:
  *     return file_fail(f, err, KVT_E_CORRUPT, "%u heads do not divide %u", heads, width); */
 kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, const char *format, ...)

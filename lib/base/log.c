@@ -13,13 +13,6 @@ static void say(const log_sink *sink, kvt_log_level level, const char *format, v
     sink->fn(sink->ctx, level, line);
 }
 
-void log_line(const log_sink *sink, kvt_log_level level, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    say(sink, level, format, args);
-    va_end(args);
-}
-
 kvt_status log_fail(const log_sink *sink, kvt_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -9,8 +9,6 @@ typedef struct log_sink {
     void *ctx;
 } log_sink;
 
-void log_line(const log_sink *sink, kvt_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
 /* Log an error and hand the status on: return fail(log, KVT_E_ARGUMENT, "...", ...); */
 kvt_status log_fail(const log_sink *sink, kvt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

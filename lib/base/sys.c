@@ -40,17 +40,6 @@ uint64_t sys_now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-const char *sys_cpu_name(void) {
-    static _Thread_local char name[128];
-    char line[256];
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    name[0] = 0;
-    while (f && !name[0] && fgets(line, sizeof line, f))
-        if (sscanf(line, "model name : %127[^\n]", name) != 1) name[0] = 0;
-    if (f) fclose(f);
-    return name;
-}
-
 /* __builtin_cpu_supports asks the processor and the operating system (whose support for wide registers counts too). */
 bool sys_has_avx2(void) {
 #if defined(__x86_64__)

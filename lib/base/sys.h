@@ -9,7 +9,6 @@
 int sys_processors(void);      /* that this process may use, at least 1 */
 size_t sys_memory_total(void); /* bytes that this process may use: the machine's, or its control group's if less */
 uint64_t sys_now_ns(void);     /* monotonic */
-const char *sys_cpu_name(void); /* the processor's own name for itself, "" if it has none */
 
 bool sys_has_avx2(void);   /* with FMA and F16C */
 bool sys_has_avx512(void); /* F, BW, DQ, VL and VNNI */

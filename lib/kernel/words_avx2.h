@@ -18,12 +18,10 @@ WORD void vf_store(float *p, vf x) {
     _mm256_storeu_ps(p + 8, x.b);
 }
 WORD vf vf_add(vf x, vf y) { return (vf){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-WORD vf vf_sub(vf x, vf y) { return (vf){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
 WORD vf vf_mul(vf x, vf y) { return (vf){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
 WORD vf vf_div(vf x, vf y) { return (vf){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
 WORD vf vf_max(vf x, vf y) { return (vf){_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
 WORD vf vf_fma(vf x, vf y, vf z) { return (vf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
-WORD vf vf_from_i(vi x) { return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 
 WORD __m256 first8(__m256 x, __m256 y, int n) {
     __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -59,18 +57,6 @@ WORD void vf_load_bf16(const void *line, vf *even, vf *odd) {
 WORD vf vf_load_f16(const void *p) {
     const __m128i *h = p;
     return (vf){_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
-}
-/* The low 16 bits of 8 dwords, in order. */
-WORD __m128i low16(__m256i x) {
-    x = _mm256_packus_epi32(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)), _mm256_setzero_si256());
-    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(x, 0x08));
-}
-/* A line of 16 pairs of f16: even and odd elements as floats. */
-WORD void vf_load_f16_pairs(const void *line, vf *even, vf *odd) {
-    const __m256i *p = line;
-    __m256i x = _mm256_loadu_si256(p), y = _mm256_loadu_si256(p + 1);
-    *even = (vf){_mm256_cvtph_ps(low16(x)), _mm256_cvtph_ps(low16(y))};
-    *odd = (vf){_mm256_cvtph_ps(low16(_mm256_srli_epi32(x, 16))), _mm256_cvtph_ps(low16(_mm256_srli_epi32(y, 16)))};
 }
 WORD __m256 narrow8(__m256 a) {
     __m256i x = _mm256_castps_si256(a);

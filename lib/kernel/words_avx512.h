@@ -15,12 +15,10 @@ WORD vf vf_set1(float x) { return _mm512_set1_ps(x); }
 WORD vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 WORD void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 WORD vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-WORD vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 WORD vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 WORD vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 WORD vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 WORD vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-WORD vf vf_from_i(vi a) { return _mm512_cvtepi32_ps(a); }
 
 /* Lanes 0 .. n-1 of a, the rest of b; n in 0 .. 16. */
 WORD vf vf_first(vf a, vf b, int n) { return _mm512_mask_blend_ps((__mmask16)((1u << n) - 1), b, a); }
@@ -42,12 +40,6 @@ WORD void vf_load_bf16(const void *line, vf *even, vf *odd) {
 }
 /* 16 consecutive f16. */
 WORD vf vf_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-/* A line of 16 pairs of f16: even and odd elements as floats. */
-WORD void vf_load_f16_pairs(const void *line, vf *even, vf *odd) {
-    __m512i x = _mm512_loadu_si512(line);
-    *even = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x));
-    *odd = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
-}
 /* Round to bf16 values, nearest even. Inputs are finite, not denormal. */
 WORD vf vf_narrow(vf a) {
     __m512i x = _mm512_castps_si512(a);
