@@ -168,6 +168,8 @@ typedef struct kvt_options {
     kvt_math math;
     struct kvt_workers *workers; /* shared pool, must outlive the cache; NULL: the cache makes its own */
     int n_threads;               /* of its own pool, 0 .. 256: 0 means the processors this process may use */
+    int read_apart; /* not 0: blocks that several sequences of a step share are read once for each of them, not once
+                       for all. The same bits; it is here so that what sharing saves can be measured */
     kvt_log_fn log;              /* NULL: silent */
     void *log_ctx;
     kvt_alloc_fn alloc; /* both or neither; neither: anonymous memory in huge pages where offered */

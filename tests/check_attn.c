@@ -157,6 +157,7 @@ static void run_segment(const kernels *k, const rows *x, int index, float *m, fl
                         .v_format = x->s->v_format,
                         .dim_k = x->s->dim_k,
                         .dim_v = x->s->dim_v,
+                        .n_heads = 1,
                         .n_rows = x->n_rows,
                         .position = x->position,
                         .q = x->q,

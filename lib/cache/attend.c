@@ -1,13 +1,11 @@
-/* attend.c - owns the calls kvt_append and kvt_attend: how a layer's attention is cut into pieces, and one piece.
- * Leaves a segment's arithmetic to kernel/.
+/* attend.c - owns the calls kvt_append and kvt_attend: one piece of a layer's attention, and what becomes of its results.
+ * Leaves how a layer is cut into pieces to plan.c, a segment's arithmetic to kernel/.
  *
- * A piece is a range of query rows over one key/value head. It walks the segments of the sequence with all its rows, so
- * that a segment is read from memory once, and merges their results in order. A piece that would keep one thread
- * busy while the others have run out of work is cut at its segments; their results are merged in the same order by the
- * same function. So the cutting, like the number of threads, moves no bit. */
+ * A piece walks segments with all its rows, so that a segment is read from memory once. Its results are merged in the
+ * order of the segments: by the piece itself if it has all of them, else by whoever finishes the last one. Both use the
+ * same function, so the cutting, like the number of threads, moves no bit. */
 #include "attend.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +25,9 @@ void attend_carve(attend *a, carve *c, const layout *l) {
     size_t pad_k = (size_t)l->pad_k, pad_v = (size_t)l->pad_v;
     a->worker = carve_take(c, n_threads, sizeof *a->worker);
     a->item = carve_take(c, l->n_items, sizeof *a->item);
-    a->split = carve_take(c, 2 * n_threads, sizeof *a->split);
+    a->split = carve_take(c, l->n_splits, sizeof *a->split);
+    a->split_of = carve_take(c, (size_t)l->n_entries, sizeof *a->split_of);
+    a->shared = carve_take(c, (size_t)l->n_entries, sizeof *a->shared);
     a->partial = carve_take(c, l->partial_floats, sizeof *a->partial);
     a->zero_tile = carve_take(c, pad_v * TILE, sizeof(float));
     for (size_t i = 0; i < n_threads; i++) {
@@ -39,74 +39,95 @@ void attend_carve(attend *a, carve *c, const layout *l) {
     }
 }
 
-/* ------------------------------------------------------------------------------------ a piece, row by row */
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
 
-/* Offset of query head `head of the group` of a piece's row i in q (dim_k) or out (dim_v). */
-static size_t row_offset(const attend_job *job, const attend_item *item, int i, int dim) {
+/* ------------------------------------------------------------------------------------ rows of a piece */
+
+static const step_entry *entry_of(const attend_job *job, int entry) {
+    return &job->c->step.entry[entry];
+}
+
+static attend_row row_of(const attend_job *job, int entry, int head, int row) {
     const layer_shape *l = job->layer;
-    int row = item->row + i, token = job->c->step.entry[item->entry].row + row / l->group;
-    int head = item->head * l->group + row % l->group;
-    return ((size_t)token * (size_t)l->n_heads_q + (size_t)head) * (size_t)dim;
+    size_t token = (size_t)(entry_of(job, entry)->row + row / l->group);
+    return (attend_row){entry, head, row, token * (size_t)l->n_heads_q + (size_t)(head * l->group + row % l->group)};
+}
+
+/* The rows of one entry and head. */
+static void rows_add(const attend_job *job, attend_worker *w, int entry, int head, int row, int n_rows) {
+    const layer_shape *l = job->layer;
+    size_t dim = (size_t)l->dim_k, pad = (size_t)l->pad_k;
+    for (int i = row; i < row + n_rows; i++, w->n_rows++) {
+        float *q = w->q + (size_t)w->n_rows * pad;
+        attend_row r = row_of(job, entry, head, i);
+        memcpy(q, job->q + r.at * dim, dim * sizeof *q);
+        memset(q + dim, 0, (pad - dim) * sizeof *q);
+        w->row[w->n_rows] = r;
+        w->position[w->n_rows] = entry_of(job, entry)->length + i / l->group;
+    }
 }
 
 static void rows_gather(const attend_job *job, const attend_item *item, attend_worker *w) {
-    const layer_shape *l = job->layer;
     const kvt_cache *c = job->c;
-    size_t dim = (size_t)l->dim_k, pad = (size_t)l->pad_k;
-    for (int i = 0; i < item->n_rows; i++) {
-        float *q = w->q + (size_t)i * pad;
-        memcpy(q, job->q + row_offset(job, item, i, l->dim_k), dim * sizeof *q);
-        memset(q + dim, 0, (pad - dim) * sizeof *q);
-        w->position[i] = c->step.entry[item->entry].length + (item->row + i) / l->group;
+    w->n_rows = 0;
+    for (int i = item->place; i < item->place + item->n_entries; i++) {
+        int entry = c->step.by_prefix[i];
+        int n = item->n_entries == 1 ? item->n_rows : entry_of(job, entry)->n_new * job->layer->group;
+        for (int head = item->head; head < item->head + item->n_heads; head++)
+            rows_add(job, w, entry, head, item->row, n);
     }
     if (c->math == KVT_MATH_FAST && c->k_element == ELEMENT_BF16)
-        c->kernels->narrow(w->q, (size_t)item->n_rows * pad);
+        c->kernels->narrow(w->q, (size_t)w->n_rows * (size_t)job->layer->pad_k);
 }
 
-static void row_finish(const attend_job *job, const attend_item *item, attend_worker *w, int i, float L, float *O) {
+static void row_finish(const attend_job *job, attend_worker *w, attend_row row, float L, const float *O) {
     const layer_shape *l = job->layer;
-    float *out = job->out + row_offset(job, item, i, l->dim_v);
+    float *out = job->out + row.at * (size_t)l->dim_v;
     float *padded = l->dim_v == l->pad_v ? out : w->o;
     job->c->kernels->attn_finish(l->pad_v, L, O, padded);
     if (padded != out) memcpy(out, padded, (size_t)l->dim_v * sizeof *out);
 }
 
-/* ------------------------------------------------------------------------------------ a piece, by segments */
+/* ------------------------------------------------------------------------------------ a segment of a piece */
 
-/* Where the segment's tiles lie, for tokens first .. first + n_tokens - 1. */
+/* Where the segment's tiles lie, for tokens first .. first + n_tokens - 1; none: the rows do not see it. */
 static void segment_tiles(const attend_job *job, const attend_item *item, int first, int n_tokens, attend_worker *w) {
     const kvt_cache *c = job->c;
     const layer_shape *l = job->layer;
-    const int32_t *table = c->step.entry[item->entry].seq->table;
-    int per_block = c->layout.block_tiles, n = (n_tokens + TILE - 1) / TILE;
-    for (int i = 0; i < n; i++) {
-        int at = first / TILE + i, block = table[at / per_block];
-        size_t tile = (size_t)(at % per_block);
-        w->k_tile[i] = store_keys(c, l, block, item->head) + tile * l->k_tile_bytes;
-        w->v_tile[i] = store_values(c, l, block, item->head) + tile * l->v_tile_bytes;
+    const int32_t *table = entry_of(job, c->step.by_prefix[item->place])->seq->table;
+    int per_block = c->layout.block_tiles, n = n_tokens > 0 ? (n_tokens + TILE - 1) / TILE : 0;
+    for (int h = 0; h < item->n_heads; h++) {
+        const void **k_tile = w->k_tile + h * SEGMENT_TILES, **v_tile = w->v_tile + h * SEGMENT_TILES;
+        for (int i = 0; i < n; i++) {
+            int at = first / TILE + i, block = table[at / per_block];
+            size_t tile = (size_t)(at % per_block);
+            k_tile[i] = store_keys(c, l, block, item->head + h) + tile * l->k_tile_bytes;
+            v_tile[i] = store_values(c, l, block, item->head + h) + tile * l->v_tile_bytes;
+        }
+        if (n % 2) v_tile[n] = c->attend.zero_tile;
     }
-    if (n % 2) w->v_tile[n] = c->attend.zero_tile;
 }
 
-static int least(int a, int b) {
-    return a < b ? a : b;
-}
-
-/* Rows row .. row + n_rows - 1 of the piece over the segment whose tiles are in w. */
-static void rows_together(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
-                          float *o) {
+/* n_rows gathered rows, from `row` on, of each of n_heads heads over the segment whose tiles are in w. */
+static void rows_together(const attend_job *job, attend_worker *w, int first, int row, int n_rows, int n_heads,
+                          float *m, float *l, float *o) {
     const kvt_cache *c = job->c;
     const layer_shape *shape = job->layer;
-    int seen = w->position[row + n_rows - 1] + 1 - first;
+    int last = w->position[row];
+    for (int i = 1; i < n_rows; i++)
+        if (w->position[row + i] > last) last = w->position[row + i];
     attn_segment segment = {
         .k_tile = w->k_tile,
         .v_tile = w->v_tile,
-        .n_tokens = least(seen, ATTN_SEGMENT),
+        .n_tokens = least(last + 1 - first, ATTN_SEGMENT),
         .first = first,
         .k_format = c->k_element,
         .v_format = c->v_element,
         .dim_k = shape->pad_k,
         .dim_v = shape->pad_v,
+        .n_heads = n_heads,
         .n_rows = n_rows,
         .position = w->position + row,
         .q = w->q + (size_t)row * (size_t)shape->pad_k,
@@ -137,26 +158,21 @@ static void rows_apart(const attend_job *job, attend_worker *w, int first, int r
         int position = w->position[row + i], seen = position + 1 - first;
         for (n = 1; i + n < n_rows && w->position[row + i + n] == position;) n++;
         if (seen > 0 && seen < ATTN_SEGMENT) tile_cut(job, w, seen);
-        rows_together(job, w, first, row + i, n, m + i, l + i, o + (size_t)i * (size_t)job->layer->pad_v);
+        rows_together(job, w, first, row + i, n, 1, m + i, l + i, o + (size_t)i * (size_t)job->layer->pad_v);
         memcpy(w->v_tile, v_tile, sizeof v_tile);
     }
 }
 
-/* Where all values are finite, both ways give the same bits. */
-static void segment_rows(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
-                         float *o) {
-    if (job->apart) rows_apart(job, w, first, row, n_rows, m, l, o);
-    else rows_together(job, w, first, row, n_rows, m, l, o);
+/* Rows from `row` on into w->m, w->l and w->o; returns how many. Where all values are finite, both ways give the same
+ * bits. */
+static int segment_rows(const attend_job *job, const attend_item *item, attend_worker *w, int first, int row) {
+    int n = least(w->n_rows - row, ATTN_ROWS);
+    if (job->apart) rows_apart(job, w, first, row, n, w->m, w->l, w->o);
+    else rows_together(job, w, first, row, n / item->n_heads, item->n_heads, w->m, w->l, w->o);
+    return n;
 }
 
-static void rows_merge(const attend_job *job, attend_worker *w, int row, int n_rows) {
-    int dim = job->layer->pad_v;
-    for (int i = 0; i < n_rows; i++) {
-        float *O = w->O + (size_t)(row + i) * (size_t)dim;
-        job->c->kernels->attn_merge(dim, &w->M[row + i], &w->L[row + i], O, w->m[i], w->l[i],
-                                    w->o + (size_t)i * (size_t)dim);
-    }
-}
+/* ---------------------------------------------------------------------------------------- all segments */
 
 static void rows_start(const attend_job *job, attend_worker *w, int n_rows) {
     for (int i = 0; i < n_rows; i++) {
@@ -166,50 +182,80 @@ static void rows_start(const attend_job *job, attend_worker *w, int n_rows) {
     memset(w->O, 0, (size_t)n_rows * (size_t)job->layer->pad_v * sizeof *w->O);
 }
 
-/* All segments: segments outside, groups of rows inside. */
+static void row_merge(const attend_job *job, attend_worker *w, int row, float m, float l, const float *o) {
+    int dim = job->layer->pad_v;
+    job->c->kernels->attn_merge(dim, &w->M[row], &w->L[row], w->O + (size_t)row * (size_t)dim, m, l, o);
+}
+
+/* Segments outside, groups of rows inside. The last row of a piece of one entry sees the most. */
 static void item_whole(const attend_job *job, const attend_item *item, attend_worker *w) {
-    int n_tokens = w->position[item->n_rows - 1] + 1;
-    rows_start(job, w, item->n_rows);
+    size_t dim = (size_t)job->layer->pad_v;
+    int n_tokens = w->position[w->n_rows - 1] + 1;
+    rows_start(job, w, w->n_rows);
     for (int first = 0; first < n_tokens; first += ATTN_SEGMENT) {
         segment_tiles(job, item, first, least(n_tokens - first, ATTN_SEGMENT), w);
-        for (int row = 0; row < item->n_rows; row += ATTN_ROWS) {
-            int n = least(item->n_rows - row, ATTN_ROWS);
+        for (int row = 0, n; row < w->n_rows; row += n) {
+            n = least(w->n_rows - row, ATTN_ROWS);
             if (w->position[row + n - 1] < first) continue;
-            segment_rows(job, w, first, row, n, w->m, w->l, w->o);
-            rows_merge(job, w, row, n);
+            segment_rows(job, item, w, first, row);
+            for (int i = 0; i < n; i++) row_merge(job, w, row + i, w->m[i], w->l[i], w->o + (size_t)i * dim);
         }
     }
-    for (int i = 0; i < item->n_rows; i++)
-        row_finish(job, item, w, i, w->L[i], w->O + (size_t)i * (size_t)job->layer->pad_v);
+    for (int i = 0; i < w->n_rows; i++) row_finish(job, w, w->row[i], w->L[i], w->O + (size_t)i * dim);
 }
 
-/* ---------------------------------------------------------------------------------------- a piece, cut up */
+/* --------------------------------------------------------------------------------------------- one segment */
 
-static size_t partial_floats(const layer_shape *l, int n_rows) {
-    return 2 * ATTN_ROWS + (size_t)n_rows * (size_t)l->pad_v;
+static attend_split *split_of(const attend_job *job, int entry, int head) {
+    const attend *a = &job->c->attend;
+    return &a->split[a->split_of[entry] + head];
 }
 
-static void split_merge(const attend_job *job, const attend_item *item, attend_worker *w, const attend_split *split) {
-    int dim = job->layer->pad_v;
-    rows_start(job, w, item->n_rows);
-    for (int s = 0; s < split->n_segments; s++) {
-        const float *part = split->partial + (size_t)s * partial_floats(job->layer, item->n_rows);
-        const float *m = part, *l = part + ATTN_ROWS, *o = part + 2 * ATTN_ROWS;
-        for (int i = 0; i < item->n_rows; i++) {
-            size_t at = (size_t)i * (size_t)dim;
-            job->c->kernels->attn_merge(dim, &w->M[i], &w->L[i], w->O + at, m[i], l[i], o + at);
-        }
+/* Results of a segment of a split: m, and behind it l and o. */
+static float *partial_of(const attend_job *job, const attend_split *s, int segment) {
+    return s->partial + (size_t)segment * partial_floats(job->layer, s->n_rows);
+}
+
+static void split_merge(const attend_job *job, attend_worker *w, int entry, int head) {
+    const attend_split *s = split_of(job, entry, head);
+    size_t dim = (size_t)job->layer->pad_v;
+    rows_start(job, w, s->n_rows);
+    for (int segment = 0; segment < s->n_segments; segment++) {
+        const float *m = partial_of(job, s, segment), *l = m + s->n_rows, *o = l + s->n_rows;
+        for (int i = 0; i < s->n_rows; i++) row_merge(job, w, i, m[i], l[i], o + (size_t)i * dim);
     }
-    for (int i = 0; i < item->n_rows; i++) row_finish(job, item, w, i, w->L[i], w->O + (size_t)i * (size_t)dim);
+    for (int i = 0; i < s->n_rows; i++)
+        row_finish(job, w, row_of(job, entry, head, i), w->L[i], w->O + (size_t)i * dim);
+}
+
+/* Keep the results of n rows from `row` on. */
+static void segment_keep(const attend_job *job, const attend_item *item, const attend_worker *w, int row, int n) {
+    size_t dim = (size_t)job->layer->pad_v;
+    for (int i = 0; i < n; i++) {
+        const attend_row *r = &w->row[row + i];
+        const attend_split *s = split_of(job, r->entry, r->head);
+        float *m = partial_of(job, s, item->segment), *l = m + s->n_rows, *o = l + s->n_rows;
+        m[r->row] = w->m[i];
+        l[r->row] = w->l[i];
+        memcpy(o + (size_t)r->row * dim, w->o + (size_t)i * dim, dim * sizeof *o);
+    }
 }
 
 static void item_segment(const attend_job *job, const attend_item *item, attend_worker *w) {
-    attend_split *split = &job->c->attend.split[item->split];
-    int n_tokens = w->position[item->n_rows - 1] + 1, first = item->segment * ATTN_SEGMENT;
-    float *part = split->partial + (size_t)item->segment * partial_floats(job->layer, item->n_rows);
-    segment_tiles(job, item, first, least(n_tokens - first, ATTN_SEGMENT), w);
-    segment_rows(job, w, first, 0, item->n_rows, part, part + ATTN_ROWS, part + 2 * ATTN_ROWS);
-    if (atomic_fetch_sub_explicit(&split->n_left, 1, memory_order_acq_rel) == 1) split_merge(job, item, w, split);
+    int first = item->segment * ATTN_SEGMENT, last = 0;
+    for (int i = 0; i < w->n_rows; i++)
+        if (w->position[i] > last) last = w->position[i];
+    segment_tiles(job, item, first, least(last + 1 - first, ATTN_SEGMENT), w);
+    for (int row = 0, n; row < w->n_rows; row += n) {
+        n = segment_rows(job, item, w, first, row);
+        segment_keep(job, item, w, row, n);
+    }
+    for (int i = item->place; i < item->place + item->n_entries; i++)
+        for (int head = item->head; head < item->head + item->n_heads; head++) {
+            int entry = job->c->step.by_prefix[i];
+            if (atomic_fetch_sub_explicit(&split_of(job, entry, head)->n_left, 1, memory_order_acq_rel) == 1)
+                split_merge(job, w, entry, head);
+        }
 }
 
 static void item_run(void *ctx, int n, int worker) {
@@ -219,85 +265,6 @@ static void item_run(void *ctx, int n, int worker) {
     rows_gather(job, item, w);
     if (item->segment == ATTEND_ALL) item_whole(job, item, w);
     else item_segment(job, item, w);
-}
-
-/* --------------------------------------------------------------------------------------------- the plan */
-
-/* Pieces of a layer if each takes up to rows_most rows, and what they cost: groups of rows times tokens. */
-typedef struct attend_total {
-    int n_items;
-    int64_t cost;
-} attend_total;
-
-static int64_t item_cost(const step_entry *e, const layer_shape *l, int row, int n_rows) {
-    int groups = (n_rows + ATTN_ROWS - 1) / ATTN_ROWS;
-    return (int64_t)groups * (e->length + (row + n_rows - 1) / l->group + 1);
-}
-
-static attend_total total_of(const step *s, const layer_shape *l, int rows_most) {
-    attend_total total = {0};
-    for (int i = 0; i < s->n_entries; i++) {
-        const step_entry *e = &s->entry[i];
-        int n_rows = e->n_new * l->group;
-        total.n_items += (n_rows + rows_most - 1) / rows_most * l->n_heads_kv;
-        total.cost += item_cost(e, l, 0, n_rows) * l->n_heads_kv;
-    }
-    return total;
-}
-
-/* As many rows per piece as leave every thread a few pieces. */
-static int rows_per_item(const kvt_cache *c, const layer_shape *l) {
-    int rows = c->layout.item_rows;
-    if (c->layout.n_threads == 1) return rows;
-    while (rows > ATTN_ROWS && total_of(&c->step, l, rows).n_items < 4 * c->layout.n_threads)
-        rows = (rows / 2 + ATTN_ROWS - 1) / ATTN_ROWS * ATTN_ROWS;
-    return rows;
-}
-
-static void item_add(kvt_cache *c, attend_item item) {
-    assert((size_t)c->attend.n_items < c->layout.n_items);
-    c->attend.item[c->attend.n_items++] = item;
-}
-
-/* Cut a piece at its segments if the buffer of results has room. */
-static bool item_split(kvt_cache *c, const layer_shape *l, attend_item item) {
-    attend *a = &c->attend;
-    const step_entry *e = &c->step.entry[item.entry];
-    int n_tokens = e->length + (item.row + item.n_rows - 1) / l->group + 1;
-    int n_segments = (n_tokens + ATTN_SEGMENT - 1) / ATTN_SEGMENT;
-    size_t need = (size_t)n_segments * partial_floats(l, item.n_rows);
-    if (n_segments == 1 || item.n_rows > ATTN_ROWS || a->n_splits == 2 * c->layout.n_threads ||
-        need > c->layout.partial_floats - a->partial_used)
-        return false;
-    attend_split *split = &a->split[a->n_splits];
-    atomic_store_explicit(&split->n_left, n_segments, memory_order_relaxed);
-    split->n_segments = n_segments;
-    split->partial = a->partial + a->partial_used;
-    a->partial_used += need;
-    item.split = a->n_splits++;
-    for (item.segment = 0; item.segment < n_segments; item.segment++) item_add(c, item);
-    return true;
-}
-
-/* Pieces of one sequence. Later rows see more, so they come first. */
-static void plan_entry(kvt_cache *c, const layer_shape *l, int entry, int rows_most, int64_t cost_most) {
-    const step_entry *e = &c->step.entry[entry];
-    int n_rows = e->n_new * l->group;
-    for (int head = 0; head < l->n_heads_kv; head++)
-        for (int row = (n_rows - 1) / rows_most * rows_most; row >= 0; row -= rows_most) {
-            attend_item item = {entry, head, row, least(n_rows - row, rows_most), ATTEND_ALL, 0};
-            if (item_cost(e, l, row, item.n_rows) > cost_most && item_split(c, l, item)) continue;
-            item_add(c, item);
-        }
-}
-
-/* A piece that is more than half a thread's share of the layer is cut. There are fewer than 2 * n_threads of them. */
-static void plan(kvt_cache *c, const layer_shape *l) {
-    int rows_most = rows_per_item(c, l);
-    int64_t cost_most = total_of(&c->step, l, rows_most).cost / (2 * c->layout.n_threads);
-    c->attend.n_items = c->attend.n_splits = 0;
-    c->attend.partial_used = 0;
-    for (int i = 0; i < c->step.n_entries; i++) plan_entry(c, l, c->step.by_cost[i], rows_most, cost_most);
 }
 
 /* ------------------------------------------------------------------------------------ the public calls */
@@ -332,7 +299,7 @@ static kvt_status attend_layer(kvt_cache *c, int layer, const kvt_batch *batch, 
     job.layer = &c->layers[layer];
     if (k) encode_layer(c, layer, k, v);
     job.apart = c->step.stored[layer] == STORED_INFINITE;
-    plan(c, job.layer);
+    plan_layer(c, job.layer, job.apart);
     thread_run(c->workers, c->attend.n_items, item_run, &job);
     return KVT_OK;
 }

@@ -101,6 +101,7 @@ static void describe(kvt_cache *c, const kvt_options *opt, const cache_check *ch
     c->v_format = element_format_of(c->v_element);
     c->kernels = check && check->kernels ? check->kernels : kernels_get();
     c->poison = check ? check->poison : POISON;
+    c->read_apart = opt->read_apart != 0;
     size_t region = 0;
     for (int i = 0; i < opt->n_layers; i++) {
         c->layers[i] = layer_shape_of(opt, i);

@@ -32,7 +32,8 @@ struct kvt_cache {
     int k_element, v_element; /* numbers of the formats */
     layout layout;
     const kernels *kernels;
-    bool poison; /* freed blocks are filled with NaN */
+    bool poison;     /* freed blocks are filled with NaN */
+    bool read_apart; /* shared blocks once for each sequence */
 
     /* what it stands on */
     log_sink log;

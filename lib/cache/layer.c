@@ -22,7 +22,8 @@ enum {
     TOKENS_MAX = 1 << 30, /* so that a position and its rounding to a segment stay an int */
     BATCH_MAX = 1 << 20,
     THREADS_MAX = 256,
-    PIECES_MAX = 16384 /* segments cut off at once; at 8 rows of 128 dims their results are 68 MiB */
+    CUTS_MAX = 8192,         /* pieces that come from cutting, and heads that are cut */
+    PARTIAL_MAX = 4 << 20    /* floats of their results, 16 MiB, but always enough for one sequence's next token */
 };
 
 typedef struct range {
@@ -118,9 +119,10 @@ layer_shape layer_shape_of(const kvt_options *opt, int layer) {
     size_t n_tiles = (size_t)opt->block_tokens / TILE;
     s.k_tile_bytes = (size_t)s.pad_k * TILE * element_format_of((int)opt->k_format)->bytes;
     s.v_tile_bytes = (size_t)s.pad_v * TILE * element_format_of((int)opt->v_format)->bytes;
-    s.v_offset = n_tiles * s.k_tile_bytes;
-    s.head_bytes = n_tiles * (s.k_tile_bytes + s.v_tile_bytes);
-    s.block_bytes = s.head_bytes * (size_t)s.n_heads_kv;
+    s.k_head_bytes = n_tiles * s.k_tile_bytes;
+    s.v_head_bytes = n_tiles * s.v_tile_bytes;
+    s.v_offset = s.k_head_bytes * (size_t)s.n_heads_kv;
+    s.block_bytes = s.v_offset + s.v_head_bytes * (size_t)s.n_heads_kv;
     return s;
 }
 
@@ -132,7 +134,25 @@ static int ceil_div(int n, int by) {
     return (n + by - 1) / by;
 }
 
-/* What a step can need: attend.c plans within these numbers. */
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Room for pieces that are cut at segments: so that threads share a long sequence, and so that what sequences share is
+ * read once for all of them. */
+static void layout_cuts(layout *out, const layer_shape *s, size_t rows_most) {
+    if (out->n_segments == 1 || (out->n_threads == 1 && out->n_entries == 1)) return; /* nothing is ever cut */
+    size_t n_heads = (size_t)s->n_heads_kv, splits = (size_t)out->n_entries * n_heads;
+    size_t per_row = n_heads * (size_t)out->n_segments * (2 + (size_t)s->pad_v);
+    size_t one = (size_t)s->group * per_row, all;
+    mem_mul(rows_most, per_row, &all);
+    out->n_splits = most(out->n_splits, least(splits, most(CUTS_MAX, n_heads)));
+    out->n_items_cut = most(out->n_items_cut, least(splits, CUTS_MAX) * (size_t)out->n_segments);
+    out->n_items_cut = least(out->n_items_cut, most(CUTS_MAX, n_heads * (size_t)out->n_segments));
+    out->partial_floats = most(out->partial_floats, least(all, most(PARTIAL_MAX, one)));
+}
+
+/* What a step can need: plan.c stays within these numbers. */
 static void layout_step(layout *out, const kvt_options *opt, const layer_shape *s) {
     size_t batch = (size_t)opt->batch_tokens_max, group = (size_t)s->group;
     size_t row_groups = batch * group / ATTN_ROWS + (size_t)out->n_entries;
@@ -141,11 +161,7 @@ static void layout_step(layout *out, const kvt_options *opt, const layer_shape *
     out->pad_v = (int)most((size_t)out->pad_v, (size_t)s->pad_v);
     out->item_rows = (int)most((size_t)out->item_rows, rows_most < LAYER_ROWS_MAX ? rows_most : LAYER_ROWS_MAX);
     out->n_items = most(out->n_items, row_groups * (size_t)s->n_heads_kv);
-    if (out->n_threads == 1 || out->n_segments == 1) return; /* nothing is ever cut */
-    size_t n_pieces = (size_t)out->n_segments * 2 * (size_t)out->n_threads;
-    size_t rows = group < ATTN_ROWS ? group : ATTN_ROWS;
-    if (n_pieces > PIECES_MAX) n_pieces = most(PIECES_MAX, (size_t)out->n_segments);
-    out->partial_floats = most(out->partial_floats, n_pieces * (2 * ATTN_ROWS + rows * (size_t)s->pad_v));
+    layout_cuts(out, s, rows_most);
 }
 
 /* Blocks: enough for every sequence, or as many as bytes_max holds (contiguous: whole sequences of them). */
@@ -182,6 +198,6 @@ kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out) {
         layout_step(out, opt, &s);
     }
     out->bytes_per_token = out->bytes_per_block / (size_t)out->block_tokens;
-    if (out->partial_floats) out->n_items += (size_t)out->n_segments * 2 * (size_t)out->n_threads;
+    out->n_items += out->n_items_cut;
     return layout_blocks(out, opt, log);
 }

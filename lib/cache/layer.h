@@ -12,17 +12,20 @@ enum {
                             (256 KiB at 64 dims in bf16) are read from L2 for all but the first 16 of them */
 };
 
-/* One layer. A block holds, per key/value head, its key tiles and then its value tiles:
+/* One layer. A block holds the key tiles of all key/value heads, then their value tiles, so that a step of attention over
+ * several heads reads long stretches of memory:
  *
- *     block  | head 0: K K V V | head 1: K K V V | ...        (two tiles of 16 tokens: a block of 32) */
+ *     block  | head 0: K K | head 1: K K | ... | head 0: V V | head 1: V V | ...      (two tiles of 16 tokens: a
+ *                                                                                      block of 32) */
 typedef struct layer_shape {
     int n_heads_q, n_heads_kv, group; /* group: query heads of one key/value head */
     int dim_k, dim_v;
     int pad_k, pad_v; /* dims as kept: multiples of 16 */
     float c;          /* numeric contract: scale * log2(e) */
     size_t k_tile_bytes, v_tile_bytes;
-    size_t v_offset; /* from a head's first key tile to its first value tile */
-    size_t head_bytes, block_bytes;
+    size_t k_head_bytes, v_head_bytes; /* of one head in a block */
+    size_t v_offset;                   /* of the values in a block */
+    size_t block_bytes;
     size_t region; /* offset of the layer's blocks in the store */
 } layer_shape;
 
@@ -40,8 +43,10 @@ typedef struct layout {
     /* the most that any layer asks of a step's scratch */
     int pad_k, pad_v;
     int item_rows;        /* rows of a piece of attention */
-    size_t n_items;       /* pieces */
-    size_t partial_floats; /* results of pieces that were cut at segments */
+    size_t n_items;        /* pieces, */
+    size_t n_items_cut;    /* and as many more where some are cut at segments */
+    size_t n_splits;       /* heads of entries that are cut */
+    size_t partial_floats; /* results of their segments */
 } layout;
 
 /* Check the options, field by field, and derive the sizes. On KVT_E_LIMIT n_blocks is what bytes_max would hold. */

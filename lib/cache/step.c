@@ -15,7 +15,9 @@ void step_carve(step *s, carve *a, const layout *l, int n_layers, int batch_toke
     s->entry = carve_take(a, n, sizeof *s->entry);
     s->by_length = carve_take(a, n, sizeof *s->by_length);
     s->by_cost = carve_take(a, n, sizeof *s->by_cost);
-    s->key = carve_take(a, n, sizeof *s->key);
+    s->by_prefix = carve_take(a, n, sizeof *s->by_prefix);
+    s->place = carve_take(a, n, sizeof *s->place);
+    s->prefix = carve_take(a, n, sizeof *s->prefix);
     s->from = carve_take(a, n, sizeof *s->from);
     s->to = carve_take(a, n, sizeof *s->to);
     s->write = carve_take(a, (size_t)batch_tokens_max, sizeof *s->write); /* each gets at least one row */
@@ -68,42 +70,72 @@ kvt_status step_check(const kvt_cache *c, const kvt_batch *batch, const char *ca
 
 /* --------------------------------------------------------------------------------------------- the order */
 
-/* Restore a heap with the least key on top, where `at` may be out of place. */
-static void sift(int32_t *heap, const int64_t *key, int at, int n) {
+/* Below 0: entry a comes behind entry b; above 0: before it. */
+typedef int64_t (*order_fn)(const step *s, int a, int b);
+
+/* Restore a heap with the last in order on top, where `at` may be out of place. */
+static void sift(const step *s, order_fn order, int32_t *heap, int at, int n) {
     for (int child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && key[heap[child + 1]] < key[heap[child]]) child++;
-        if (key[heap[at]] <= key[heap[child]]) return;
+        if (child + 1 < n && order(s, heap[child + 1], heap[child]) < 0) child++;
+        if (order(s, heap[at], heap[child]) <= 0) return;
         int32_t up = heap[child];
         heap[child] = heap[at];
         heap[at] = up;
     }
 }
 
-/* 0 .. n - 1 in the order of falling keys. Heap sort: the C library's qsort may allocate. */
-static void sort_falling(int32_t *order, const int64_t *key, int n) {
-    for (int i = 0; i < n; i++) order[i] = i;
-    for (int i = n / 2; i-- > 0;) sift(order, key, i, n);
+/* Heap sort: the C library's qsort may allocate. */
+static void sort(const step *s, order_fn order, int32_t *out) {
+    int n = s->n_entries;
+    for (int i = 0; i < n; i++) out[i] = i;
+    for (int i = n / 2; i-- > 0;) sift(s, order, out, i, n);
     for (int last = n - 1; last > 0; last--) {
-        int32_t least = order[0];
-        order[0] = order[last];
-        order[last] = least;
-        sift(order, key, 0, last);
+        int32_t top = out[0];
+        out[0] = out[last];
+        out[last] = top;
+        sift(s, order, out, 0, last);
     }
 }
 
-static void sort_by_length(step *s) {
-    for (int i = 0; i < s->n_entries; i++) s->key[i] = s->entry[i].length;
-    sort_falling(s->by_length, s->key, s->n_entries);
+static int64_t by_length(const step *s, int a, int b) {
+    return (int64_t)s->entry[a].length - s->entry[b].length;
 }
 
 /* Rows times tokens of an entry's longest piece of attention. */
-static void sort_by_cost(step *s) {
+static int64_t cost_of(const step_entry *e) {
+    int rows = e->n_new < LAYER_ROWS_MAX ? e->n_new : LAYER_ROWS_MAX;
+    return (int64_t)rows * (e->length + e->n_new);
+}
+
+static int64_t by_cost(const step *s, int a, int b) {
+    return cost_of(&s->entry[a]) - cost_of(&s->entry[b]);
+}
+
+/* Blocks from the first on that both tables name; of what the entries have committed. */
+static int blocks_shared(const step_entry *a, const step_entry *b) {
+    int n = a->n_blocks < b->n_blocks ? a->n_blocks : b->n_blocks, i = 0;
+    while (i < n && a->seq->table[i] == b->seq->table[i]) i++;
+    return i;
+}
+
+/* As words in a dictionary, blocks being the letters. */
+static int64_t by_prefix(const step *s, int a, int b) {
+    const step_entry *x = &s->entry[a], *y = &s->entry[b];
+    int i = blocks_shared(x, y);
+    if (i == x->n_blocks || i == y->n_blocks) return (int64_t)x->n_blocks - y->n_blocks;
+    return (int64_t)x->seq->table[i] - y->seq->table[i];
+}
+
+static void sort_by_prefix(const kvt_cache *c, step *s) {
+    sort(s, by_prefix, s->by_prefix);
     for (int i = 0; i < s->n_entries; i++) {
-        const step_entry *e = &s->entry[i];
-        int rows = e->n_new < LAYER_ROWS_MAX ? e->n_new : LAYER_ROWS_MAX;
-        s->key[i] = (int64_t)rows * (e->length + e->n_new);
+        s->place[s->by_prefix[i]] = i;
+        s->prefix[i] = 0;
+        if (i == 0) continue;
+        const step_entry *a = &s->entry[s->by_prefix[i - 1]], *b = &s->entry[s->by_prefix[i]];
+        int n_tokens = blocks_shared(a, b) * c->layout.block_tokens, shorter = a->length < b->length ? a->length : b->length;
+        s->prefix[i] = n_tokens < shorter ? n_tokens : shorter;
     }
-    sort_falling(s->by_cost, s->key, s->n_entries);
 }
 
 /* ------------------------------------------------------------------------------------- blocks of a step */
@@ -182,7 +214,7 @@ static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
     step *s = &c->step;
     if (s->open) return log_fail(&c->log, KVT_E_STATE, "kvt_reserve: a step is open, commit or abort it first");
     TRY(batch_read(c, batch));
-    sort_by_length(s);
+    sort(s, by_length, s->by_length);
     if (!entries_grow(c)) {
         c->counts.n_full++;
         return KVT_FULL;
@@ -190,7 +222,8 @@ static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
     tails_copy(c);
     s->n_writes = 0;
     for (int i = 0; i < s->n_entries; i++) entry_writes(c, &s->entry[i]);
-    sort_by_cost(s);
+    sort(s, by_cost, s->by_cost);
+    sort_by_prefix(c, s);
     memset(s->stored, 0, (size_t)c->n_layers);
     s->n_stored = 0;
     s->open = true;

@@ -40,7 +40,9 @@ typedef struct step {
     step_entry *entry;   /* [n_entries] */
     int32_t *by_length;  /* [n_entries] entries, the longest sequence first: they grow from the last on */
     int32_t *by_cost;    /* [n_entries] entries, the longest piece of attention first */
-    int64_t *key;        /* [n_entries] what is sorted by */
+    int32_t *by_prefix;  /* [n_entries] entries, those next to each other that share blocks; */
+    int32_t *place;      /* [n_entries] where an entry stands there, */
+    int32_t *prefix;     /* [n_entries] and tokens in blocks that by_prefix[i] shares with by_prefix[i - 1] */
     step_write *write;   /* [n_writes] */
     uint8_t *stored;     /* [n_layers] STORED_... */
     int32_t *from, *to;  /* [n_entries] blocks to copy */

@@ -1,4 +1,5 @@
-/* store.c - owns the addresses inside the store: one region per layer, in it the blocks in order, in each its heads.
+/* store.c - owns the addresses inside the store: one region per layer, in it the blocks in order, in each the keys of
+ * its heads and then their values.
  * Leaves the layout inside a tile to format/. */
 #include "store.h"
 
@@ -12,19 +13,17 @@ static char *block_at(const kvt_cache *c, const layer_shape *l, int block) {
 }
 
 char *store_keys(const kvt_cache *c, const layer_shape *l, int block, int head) {
-    return block_at(c, l, block) + (size_t)head * l->head_bytes;
+    return block_at(c, l, block) + (size_t)head * l->k_head_bytes;
 }
 
 char *store_values(const kvt_cache *c, const layer_shape *l, int block, int head) {
-    return store_keys(c, l, block, head) + l->v_offset;
+    return block_at(c, l, block) + l->v_offset + (size_t)head * l->v_head_bytes;
 }
 
+/* The values, and where keys are padded those too. */
 void store_clear(const kvt_cache *c, const layer_shape *l, int block) {
-    for (int head = 0; head < l->n_heads_kv; head++) {
-        char *keys = store_keys(c, l, block, head);
-        size_t from = l->pad_k == l->dim_k ? l->v_offset : 0;
-        memset(keys + from, 0, l->head_bytes - from);
-    }
+    size_t from = l->pad_k == l->dim_k ? l->v_offset : 0;
+    memset(block_at(c, l, block) + from, 0, l->block_bytes - from);
 }
 
 typedef struct copy_job {

@@ -1,6 +1,6 @@
 /* attn.c - one segment of attention: steps of scores, softmax and values, on any table of kernels.
  *
- * Owns the walk over steps and tiles, which rows see what, and what is prefetched when. Leaves arithmetic to the
+ * Owns the walk over steps, heads and tiles, which rows see what, and what is prefetched when. Leaves arithmetic to the
  * kernels, and segments, sequences and merging to the caller. */
 #include <math.h>
 #include <string.h>
@@ -8,9 +8,7 @@
 #include "kernel.h"
 #include "scalar.h"
 
-/* Tiles are read in one order: keys of a step, values of that step, keys of the next one. Prefetching runs this many
- * tiles ahead: half as many do not hide the memory's latency, twice as many are more than can be under way at once. */
-enum { AHEAD = 4, STREAM_TILES = 2 * SEGMENT_TILES + AHEAD };
+static int least(int a, int b) { return a < b ? a : b; }
 
 /* Tokens of the segment, from its first on, that any row sees. */
 static int tokens_seen(const attn_segment *seg) {
@@ -18,23 +16,44 @@ static int tokens_seen(const attn_segment *seg) {
     for (int r = 1; r < seg->n_rows; r++) {
         if (seg->position[r] > last) last = seg->position[r];
     }
-    int n = last - seg->first + 1;
-    return n < 0 ? 0 : n < seg->n_tokens ? n : seg->n_tokens;
+    int n = least(last - seg->first + 1, seg->n_tokens);
+    return n < 0 ? 0 : n;
 }
 
 static int pairs_of(int n_tokens) { return (n_tokens + 2 * TILE - 1) / (2 * TILE); }
 
-/* List the tiles of the first n_tokens tokens in the order of reading; behind the end, the last again. Kernels take
- * keys in pairs, too: where the last pair has no second tile it is the first again, whose scores nobody will see. */
-static void stream_make(const attn_segment *seg, int n_tokens, const void **stream) {
-    const int n_k = (n_tokens + TILE - 1) / TILE;
-    int n = 0;
-    for (int at = 0; at < n_tokens; at += ATTN_STEP) {
-        const int first = at / TILE, n_step = 2 * pairs_of(n_tokens - at < ATTN_STEP ? n_tokens - at : ATTN_STEP);
-        for (int i = 0; i < n_step; i++) stream[n++] = seg->k_tile[first + i < n_k ? first + i : n_k - 1];
-        for (int i = 0; i < n_step; i++) stream[n++] = seg->v_tile[first + i];
+/* ------------------------------------------------------------------------------------ the order of reading
+ *
+ * Keys of a step, values of that step, keys of the next one. In a block the keys of all heads lie behind each other, and
+ * so do their values; where several heads are read, it is pair of tiles by pair of tiles, heads inside, so that memory
+ * is read in stretches that are as long as can be. */
+
+/* Pairs of tiles that a call of a kernel takes. */
+static int pairs_per_call(const attn_segment *seg, int n_pairs) { return seg->n_heads == 1 ? n_pairs : 1; }
+
+/* Add the pairs first .. first + n - 1 of all heads. Kernels take keys in pairs, too: where the last pair has no second
+ * tile it is the first again, whose scores nobody will see. */
+static const void **pairs_add(const attn_segment *seg, const void *const *tile, int first, int n, int n_tiles,
+                              const void **to) {
+    for (int t = 2 * first; t < 2 * (first + n); t += 2) {
+        for (int h = 0; h < seg->n_heads; h++) {
+            const void *const *head = tile + h * SEGMENT_TILES;
+            *to++ = head[t];
+            *to++ = head[least(t + 1, n_tiles - 1)];
+        }
     }
-    for (int i = 0; i < AHEAD; i++) stream[n + i] = stream[n - 1];
+    return to;
+}
+
+/* List the tiles of the first n_tokens tokens in the order of reading; behind the end, the last again. */
+static void stream_make(const attn_segment *seg, int n_tokens, const void **stream) {
+    const int n_k = (n_tokens + TILE - 1) / TILE, n_v = 2 * pairs_of(n_tokens);
+    for (int at = 0; at < n_tokens; at += ATTN_STEP) {
+        const int first = at / (2 * TILE), n = pairs_of(least(n_tokens - at, ATTN_STEP));
+        stream = pairs_add(seg, seg->k_tile, first, n, n_k, stream);
+        stream = pairs_add(seg, seg->v_tile, first, n, n_v, stream);
+    }
+    for (int i = 0; i < ATTN_AHEAD; i++) stream[i] = stream[-1];
 }
 
 /* Bytes that every tile of the segment has. */
@@ -44,18 +63,37 @@ static size_t tile_bytes_least(const attn_segment *seg) {
     return k < v ? k : v;
 }
 
+/* --------------------------------------------------------------------------------------------------- a step */
+
 /* Query rows as the kernels of scores read them: a pair of elements of every row, then the next pair. */
 static void queries_pair(const attn_segment *seg, attn_scratch *scratch) {
-    for (int r = 0; r < seg->n_rows; r++) {
+    for (int r = 0; r < seg->n_heads * seg->n_rows; r++) {
         const float *q = seg->q + (size_t)r * (size_t)seg->dim_k;
         for (int i = 0; i < seg->dim_k / 2; i++) memcpy(scratch->q[i][r], q + 2 * i, 2 * sizeof *q);
     }
 }
 
+static const void *const *step_scores(const kernels *k, const attn_segment *seg, attn_scratch *scratch,
+                                      const void *const *stream, int n_pairs) {
+    const int n = pairs_per_call(seg, n_pairs);
+    for (int pair = 0; pair < n_pairs; pair += n) {
+        for (int h = 0; h < seg->n_heads; h++, stream += 2 * n) {
+            k->attn_qk[seg->k_format](&(attn_qk_args){.k_tile = stream,
+                                                      .n_pairs = n,
+                                                      .dim = seg->dim_k,
+                                                      .n_rows = seg->n_rows,
+                                                      .q = scratch->q[0][h * seg->n_rows],
+                                                      .s = scratch->s[2 * pair] + h * seg->n_rows * TILE,
+                                                      .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
+        }
+    }
+    return stream;
+}
+
 /* Scores to weights, row by row. A row that sees nothing of the step weighs everything with 0 and keeps its state. */
 static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch *scratch, int at, int n, float *m,
                          float *o) {
-    for (int r = 0; r < seg->n_rows; r++) {
+    for (int r = 0; r < seg->n_heads * seg->n_rows; r++) {
         attn_row row = {.s = &scratch->s[0][r * TILE],
                         .n_pairs = pairs_of(n),
                         .narrow = seg->narrow,
@@ -64,8 +102,7 @@ static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch
                         .l = scratch->l[r],
                         .o = o + (size_t)r * (size_t)seg->dim_v,
                         .dim = seg->dim_v};
-        int visible = seg->position[r] - (seg->first + at) + 1;
-        row.n_visible = visible < n ? visible : n;
+        row.n_visible = least(seg->position[r % seg->n_rows] - (seg->first + at) + 1, n);
         if (row.n_visible > 0) {
             k->attn_softmax(&row);
         } else {
@@ -74,44 +111,41 @@ static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch
     }
 }
 
-/* n tokens from token `at` of the segment on; stream: this step's keys, then its values, then what follows. */
-static void step_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, const void *const *stream,
-                     int at, int n, float *m, float *o) {
-    const size_t bytes = tile_bytes_least(seg);
-    const int n_pairs = pairs_of(n);
-    k->attn_qk[seg->k_format](&(attn_qk_args){.k_tile = stream,
-                                              .n_pairs = n_pairs,
-                                              .dim = seg->dim_k,
-                                              .n_rows = seg->n_rows,
-                                              .q = scratch->q[0][0],
-                                              .s = scratch->s[0],
-                                              .ahead = {stream + AHEAD, bytes}});
-    step_softmax(k, seg, scratch, at, n, m, o);
-    k->attn_pv[seg->v_format](&(attn_pv_args){.v_tile = stream + 2 * n_pairs,
-                                              .n_pairs = n_pairs,
-                                              .dim = seg->dim_v,
-                                              .n_rows = seg->n_rows,
-                                              .p = scratch->s[0],
-                                              .o = o,
-                                              .ahead = {stream + 2 * n_pairs + AHEAD, bytes}});
+static const void *const *step_values(const kernels *k, const attn_segment *seg, const attn_scratch *scratch,
+                                      const void *const *stream, int n_pairs, float *o) {
+    const int n = pairs_per_call(seg, n_pairs);
+    for (int pair = 0; pair < n_pairs; pair += n) {
+        for (int h = 0; h < seg->n_heads; h++, stream += 2 * n) {
+            k->attn_pv[seg->v_format](&(attn_pv_args){.v_tile = stream,
+                                                      .n_pairs = n,
+                                                      .dim = seg->dim_v,
+                                                      .n_rows = seg->n_rows,
+                                                      .p = scratch->s[2 * pair] + h * seg->n_rows * TILE,
+                                                      .o = o + (size_t)(h * seg->n_rows) * (size_t)seg->dim_v,
+                                                      .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
+        }
+    }
+    return stream;
 }
 
 void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, float *m, float *l, float *o) {
-    const size_t n_o = (size_t)seg->n_rows * (size_t)seg->dim_v;
-    const int n_tokens = tokens_seen(seg);
-    const void *stream[STREAM_TILES];
-    for (int r = 0; r < seg->n_rows; r++) m[r] = -INFINITY;
+    const int n_rows = seg->n_heads * seg->n_rows, n_tokens = tokens_seen(seg);
+    const size_t n_o = (size_t)n_rows * (size_t)seg->dim_v;
+    const void *const *stream = scratch->stream;
+    for (int r = 0; r < n_rows; r++) m[r] = -INFINITY;
     memset(scratch->l, 0, sizeof scratch->l);
     memset(o, 0, n_o * sizeof *o);
     if (n_tokens > 0) {
-        stream_make(seg, n_tokens, stream);
+        stream_make(seg, n_tokens, scratch->stream);
         queries_pair(seg, scratch);
     }
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
-        int n = n_tokens - at < ATTN_STEP ? n_tokens - at : ATTN_STEP;
-        step_run(k, seg, scratch, stream + 2 * (at / TILE), at, n, m, o);
+        const int n = least(n_tokens - at, ATTN_STEP);
+        stream = step_scores(k, seg, scratch, stream, pairs_of(n));
+        step_softmax(k, seg, scratch, at, n, m, o);
+        stream = step_values(k, seg, scratch, stream, pairs_of(n), o);
     }
-    for (int r = 0; r < seg->n_rows; r++) l[r] = scalar_tree16(scratch->l[r]);
+    for (int r = 0; r < n_rows; r++) l[r] = scalar_tree16(scratch->l[r]);
     /* No negative zeros: whether one arises depends on which pairs were visited. */
     for (size_t i = 0; i < n_o; i++) o[i] = o[i] + 0.f;
 }

@@ -5,6 +5,7 @@
  *     lanes, LANES           a register of floats, and how many: half a line's or a whole line's
  *     ROWS                   rows that are computed at once at most, two chains each
  *     PAIRS                  pairs of elements that a loop takes at a time
+ *     PV_COLUMNS(rows)       registers of dimensions side by side where values are summed, up to COLUMNS_MOST
  *
  * and per format:
  *
@@ -69,70 +70,79 @@ WORD void NAME(qk_block)(const int rows, const int columns, const uint8_t *const
     }
 }
 
-/* Columns (registers side by side) at once: two chains of one or two rows would leave the multipliers waiting. */
-#define COLUMNS(rows) ((rows) <= 2 ? 2 : 1)
+/* Columns at once: two chains of one or two rows would leave the multipliers waiting. */
+#define QK_COLUMNS(rows) ((rows) <= 2 ? 2 : 1)
 
-WORD void NAME(qk_rows)(const int rows, const uint8_t *const *k, size_t dim, const float *q, float *s,
+WORD void NAME(qk_rows)(const int rows, const uint8_t *const *k, int n_pairs, size_t dim, const float *q, float *s,
                         const uint8_t *const *next, size_t next_bytes) {
-    const int columns = COLUMNS(rows);
+    const int columns = QK_COLUMNS(rows);
+    (void)n_pairs; /* one */
     for (size_t t = 0; t < 2 * TILE; t += (size_t)columns * LANES) {
         NAME(qk_block)(rows, columns, k, dim, q, t, s, next, next_bytes);
     }
 }
 
-/* o[r][d ..] of one pair of tiles for a fixed number of rows and columns. */
-WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const *v, size_t dim, size_t d,
+/* o[r][d ..] of pairs of tiles for a fixed number of rows and columns. The sums stay in registers from pair to pair. */
+WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const *v, int n_pairs, size_t dim, size_t d,
                          const float *p, float *o, const uint8_t *const *next, size_t next_bytes) {
-    lanes even[ROWS][2], odd[ROWS][2];
+    lanes sum[ROWS][COLUMNS_MOST], even[ROWS][COLUMNS_MOST], odd[ROWS][COLUMNS_MOST];
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int c = 0; c < columns; c++) even[r][c] = odd[r][c] = lanes_zero();
+        UNROLL for (int c = 0; c < columns; c++) sum[r][c] = lanes_load(o + (size_t)r * dim + d + c * LANES);
     }
-    UNROLL for (int tile = 0; tile < 2; tile++) {
-        const size_t from = d * TILE * BYTES; /* of the columns before; prefetching takes the tile as one stretch */
-        const uint8_t *line = v[tile] + d * 4;
-        const uint8_t *ahead = from < next_bytes ? next[tile] + from : line;
-        const float *f = p + tile * (ATTN_ROWS * TILE);
-        for (int i = 0; i < TILE / 2; i += PAIRS) {
-            UNROLL for (int j = 0; j < PAIRS; j++) {
-                lanes x[2], y[2], fx, fy;
-                UNROLL for (int c = 0; c < columns; c++) LOAD(line + c * LANES * 4, dim * 4, x[c], y[c]);
-                UNROLL for (int b = 0; b < columns * LANES * 2 * BYTES; b += 64) prefetch_line(ahead + b);
-                UNROLL for (int r = 0; r < rows; r++) {
-                    SPREAD(f + r * TILE + 2 * j, fx, fy);
+    for (; n_pairs > 0; n_pairs--, v += 2, next += 2, p += 2 * ATTN_ROWS * TILE) {
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int c = 0; c < columns; c++) even[r][c] = odd[r][c] = lanes_zero();
+        }
+        UNROLL for (int tile = 0; tile < 2; tile++) {
+            const size_t from = d * TILE * BYTES; /* of the columns before; prefetching takes the tile as one stretch */
+            const uint8_t *line = v[tile] + d * 4;
+            const uint8_t *ahead = from < next_bytes ? next[tile] + from : line;
+            const float *f = p + tile * (ATTN_ROWS * TILE);
+            for (int i = 0; i < TILE / 2; i += PAIRS) {
+                UNROLL for (int j = 0; j < PAIRS; j++) {
+                    UNROLL for (int b = 0; b < columns * LANES * 2 * BYTES; b += 64) prefetch_line(ahead + b);
                     UNROLL for (int c = 0; c < columns; c++) {
-                        even[r][c] = lanes_fma(x[c], fx, even[r][c]);
-                        odd[r][c] = lanes_fma(y[c], fy, odd[r][c]);
+                        lanes x, y, fx, fy;
+                        LOAD(line + c * LANES * 4, dim * 4, x, y);
+                        UNROLL for (int r = 0; r < rows; r++) {
+                            SPREAD(f + r * TILE + 2 * j, fx, fy);
+                            even[r][c] = lanes_fma(x, fx, even[r][c]);
+                            odd[r][c] = lanes_fma(y, fy, odd[r][c]);
+                        }
                     }
+                    line += dim * 2 * BYTES;
+                    ahead += columns * LANES * 2 * BYTES;
                 }
-                line += dim * 2 * BYTES;
-                ahead += columns * LANES * 2 * BYTES;
+                f += 2 * PAIRS;
             }
-            f += 2 * PAIRS;
+        }
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int c = 0; c < columns; c++) {
+                sum[r][c] = lanes_add(sum[r][c], FOLD(even[r][c], odd[r][c]));
+            }
         }
     }
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int c = 0; c < columns; c++) {
-            float *sum = o + (size_t)r * dim + d + c * LANES;
-            lanes_store(sum, lanes_add(lanes_load(sum), FOLD(even[r][c], odd[r][c])));
-        }
+        UNROLL for (int c = 0; c < columns; c++) lanes_store(o + (size_t)r * dim + d + c * LANES, sum[r][c]);
     }
 }
 
-WORD void NAME(pv_rows)(const int rows, const uint8_t *const *v, size_t dim, const float *p, float *o,
+/* Few rows take many columns: memory is read in long stretches, as its prefetchers like it. */
+WORD void NAME(pv_rows)(const int rows, const uint8_t *const *v, int n_pairs, size_t dim, const float *p, float *o,
                         const uint8_t *const *next, size_t next_bytes) {
-    const size_t columns = COLUMNS(rows);
+    const size_t columns = PV_COLUMNS(rows);
     size_t d = 0;
     for (; d + columns * LANES <= dim; d += columns * LANES) {
-        NAME(pv_block)(rows, (int)columns, v, dim, d, p, o, next, next_bytes);
+        NAME(pv_block)(rows, (int)columns, v, n_pairs, dim, d, p, o, next, next_bytes);
     }
-    if (d < dim) NAME(pv_block)(rows, 1, v, dim, d, p, o, next, next_bytes);
+    for (; d < dim; d += LANES) NAME(pv_block)(rows, 1, v, n_pairs, dim, d, p, o, next, next_bytes);
 }
 
 /* One function per number of rows. */
-#define ROWS_FN(f, n)                                                                                       \
-    static void NAME(f##_##n)(const uint8_t *const *tile, size_t dim, const float *factor, float *sum,      \
-                              const uint8_t *const *next, size_t next_bytes) {                              \
-        NAME(f##_rows)(n, tile, dim, factor, sum, next, next_bytes);                                        \
+#define ROWS_FN(f, n)                                                                                        \
+    static void NAME(f##_##n)(const uint8_t *const *tile, int n_pairs, size_t dim, const float *factor,      \
+                              float *sum, const uint8_t *const *next, size_t next_bytes) {                   \
+        NAME(f##_rows)(n, tile, n_pairs, dim, factor, sum, next, next_bytes);                                \
     }
 ROWS_FN(qk, 1)
 ROWS_FN(qk, 2)
@@ -168,7 +178,7 @@ static void NAME(qk)(const attn_qk_args *a) {
         float *s = a->s + tile * (ATTN_ROWS * TILE);
         for (int r = 0, rows; r < a->n_rows; r += rows, next = k) {
             rows = a->n_rows - r < most ? a->n_rows - r : most;
-            qk_of[rows](k, (size_t)a->dim, a->q + r * 2, s + r * TILE, next, a->ahead.bytes);
+            qk_of[rows](k, 1, (size_t)a->dim, a->q + r * 2, s + r * TILE, next, a->ahead.bytes);
         }
     }
 }
@@ -181,20 +191,16 @@ static void NAME(pv)(const attn_pv_args *a) {
 #endif
     };
     const int most = rows_per_block(a->n_rows, ROWS);
-    for (int tile = 0; tile < 2 * a->n_pairs; tile += 2) {
-        const uint8_t *v[2] = {a->v_tile[tile], a->v_tile[tile + 1]};
-        const uint8_t *ahead[2] = {a->ahead.tile[tile], a->ahead.tile[tile + 1]};
-        const uint8_t *const *next = ahead;
-        const float *p = a->p + tile * (ATTN_ROWS * TILE);
-        for (int r = 0, rows; r < a->n_rows; r += rows, next = v) {
-            rows = a->n_rows - r < most ? a->n_rows - r : most;
-            pv_of[rows](v, (size_t)a->dim, p + r * TILE, a->o + (size_t)r * (size_t)a->dim, next, a->ahead.bytes);
-        }
+    const void *const *next = a->ahead.tile;
+    for (int r = 0, rows; r < a->n_rows; r += rows, next = a->v_tile) {
+        rows = a->n_rows - r < most ? a->n_rows - r : most;
+        pv_of[rows]((const uint8_t *const *)a->v_tile, a->n_pairs, (size_t)a->dim, a->p + r * TILE,
+                    a->o + (size_t)r * (size_t)a->dim, (const uint8_t *const *)next, a->ahead.bytes);
     }
 }
 
 #undef ROWS_FN
-#undef COLUMNS
+#undef QK_COLUMNS
 #undef PAIR_BYTES
 #undef NAME
 #undef BYTES

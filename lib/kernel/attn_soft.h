@@ -6,8 +6,8 @@
 
 #include "scalar.h"
 
-/* Scores or values of a pair of tiles for some number of rows, see attn_body.h; `next`: tiles to prefetch. */
-typedef void (*attn_rows_fn)(const uint8_t *const *tile, size_t dim, const float *factor, float *sum,
+/* Scores or values of pairs of tiles for some number of rows, see attn_body.h; `next`: tiles to prefetch. */
+typedef void (*attn_rows_fn)(const uint8_t *const *tile, int n_pairs, size_t dim, const float *factor, float *sum,
                              const uint8_t *const *next, size_t next_bytes);
 
 /* Rows to take at a time so that blocks of at most `most` rows are about equal: 9 rows are 5 and 4, not 8 and 1. */
@@ -40,7 +40,14 @@ WORD vf softmax_weights(const float *s, vf c, vf m, int left) {
     return left >= TILE ? p : vf_first(p, vf_zero(), left > 0 ? left : 0);
 }
 
-WORD void softmax_pairs(const attn_row *row, const int narrow) {
+/* How weights are rounded: not at all, as those of scores of common size, as any. */
+enum { NARROW_NOT, NARROW_WEIGHT, NARROW_ANY };
+
+WORD vf softmax_narrow(vf p, const int how) {
+    return how == NARROW_NOT ? p : how == NARROW_WEIGHT ? vf_narrow_weight(p) : vf_narrow(p);
+}
+
+WORD void softmax_pairs(const attn_row *row, const int how) {
     const vf c = vf_set1(row->c), m = vf_set1(-*row->m);
     vf l = vf_load(row->l);
     float *s = row->s;
@@ -48,17 +55,26 @@ WORD void softmax_pairs(const attn_row *row, const int narrow) {
         const int left = row->n_visible - pair * 2 * TILE;
         vf a = softmax_weights(s, c, m, left), b = softmax_weights(s + ATTN_ROWS * TILE, c, m, left - TILE);
         l = vf_add(l, vf_add(a, b));
-        vf_store(s, narrow ? vf_narrow(a) : a);
-        vf_store(s + ATTN_ROWS * TILE, narrow ? vf_narrow(b) : b);
+        vf_store(s, softmax_narrow(a, how));
+        vf_store(s + ATTN_ROWS * TILE, softmax_narrow(b, how));
     }
     vf_store(row->l, l);
+}
+
+/* Exponents are at most 8, and as much more as the largest score was rounded: little, unless it is enormous. */
+static int softmax_how(const attn_row *row) {
+    if (!row->narrow) return NARROW_NOT;
+    return *row->m > -0x1p30f && *row->m < 0x1p30f ? NARROW_WEIGHT : NARROW_ANY;
 }
 
 static void softmax(const attn_row *row) {
     float top = softmax_top(row) * row->c;
     if (!(top <= *row->m + 8)) softmax_raise(row, top);
-    if (row->narrow) softmax_pairs(row, 1);
-    else softmax_pairs(row, 0);
+    switch (softmax_how(row)) {
+    case NARROW_NOT: softmax_pairs(row, NARROW_NOT); break;
+    case NARROW_WEIGHT: softmax_pairs(row, NARROW_WEIGHT); break;
+    default: softmax_pairs(row, NARROW_ANY);
+    }
 }
 
 static void merge(int dim, float *M, float *L, float *O, float m, float l, const float *o) {

@@ -166,32 +166,40 @@ void matmul_avx512(kernels *k);
 
 /* ------------------------------------------------------------- one segment, on any table (attn.c) */
 
-/* One segment for up to ATTN_ROWS query rows of one key/value head. Values that one of the rows does not see are
- * finite: they meet a weight of 0. */
+/* One segment for up to ATTN_ROWS query rows: n_rows of each of n_heads key/value heads. Values that one of the rows
+ * does not see are finite: they meet a weight of 0. */
 typedef struct attn_segment {
-    const void *const *k_tile; /* [n_tiles] tiles of the segment */
-    const void *const *v_tile; /* [n_tiles rounded up to even]; where the count is odd, the last points to any
-                                  tile of finite values: its weights are 0 */
+    const void *const *k_tile; /* [n_heads][SEGMENT_TILES] tiles of the segment, of which n_tokens tokens are used */
+    const void *const *v_tile; /* [n_heads][SEGMENT_TILES]; where a head's count of tiles is odd, one more that points
+                                  to any tile of finite values: its weights are 0 */
     int n_tokens;              /* tokens of the segment that exist, 1 .. ATTN_SEGMENT */
     int first;                 /* absolute position of the segment's first token */
     int k_format, v_format;    /* element formats */
     int dim_k, dim_v;
-    int n_rows;
-    const int *position; /* [n_rows] absolute position of each row */
-    const float *q;      /* [n_rows][dim_k], narrowed to bf16 values already where the contract says so */
+    int n_heads, n_rows; /* n_heads * n_rows is at most ATTN_ROWS */
+    const int *position; /* [n_rows] absolute position of each row, the same for all heads */
+    const float *q;      /* [n_heads][n_rows][dim_k], narrowed to bf16 values already where the contract says so */
     float c;
     int narrow; /* round weights to bf16 */
 } attn_segment;
+
+enum {
+    /* Tiles are read in one order. Prefetching runs this many ahead: half as many do not hide the memory's latency,
+     * twice as many are more than can be under way at once. */
+    ATTN_AHEAD = 4,
+    ATTN_STREAM = ATTN_ROWS * 2 * SEGMENT_TILES + ATTN_AHEAD
+};
 
 /* Scratch of one worker. */
 typedef struct attn_scratch {
     _Alignas(64) float s[STEP_TILES][ATTN_ROWS * TILE];
     _Alignas(64) float l[ATTN_ROWS][TILE];
     _Alignas(64) float q[ATTN_DIM_MAX / 2][ATTN_ROWS][2];
+    const void *stream[ATTN_STREAM];
 } attn_scratch;
 
-/* Partial result per row: m [n_rows], l [n_rows], o [n_rows][dim_v]. A row that sees none of the segment: m = -inf,
- * l = 0, o = 0. */
+/* Partial result per row, heads outside: m, l [n_heads * n_rows], o [n_heads * n_rows][dim_v]. A row that sees none of
+ * the segment: m = -inf, l = 0, o = 0. */
 void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *scratch, float *m, float *l, float *o);
 
 #endif

@@ -67,6 +67,12 @@ WORD __m256 narrow8(__m256 a) {
 /* Round to bf16 values, nearest even. Inputs are finite, not denormal. */
 WORD vf vf_narrow(vf x) { return (vf){narrow8(x.a), narrow8(x.b)}; }
 
+/* The same for 0 and for 2^-126 .. 2^100, in fewer operations; see words_avx512.h. */
+WORD vf vf_narrow_weight(vf x) {
+    vf c = vf_mul(x, vf_set1(65537.f));
+    return (vf){_mm256_sub_ps(c.a, _mm256_sub_ps(c.a, x.a)), _mm256_sub_ps(c.b, _mm256_sub_ps(c.b, x.b))};
+}
+
 WORD __m256 exp2_8(__m256 t) {
     t = _mm256_min_ps(_mm256_set1_ps(127.f), t); /* second operand where t is NaN */
     __m256 dead = _mm256_cmp_ps(t, _mm256_set1_ps(-126.f), _CMP_LT_OQ);
