@@ -44,16 +44,17 @@ endif
 
 ISA_avx2 := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512
+ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
 isa = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
-PKGS := libpcre2-8 jansson
+PKGS := libpcre2-8 jansson cairo
 PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
 
 # ------------------------------------------------------------------------------------------------ sources
 # x86-64 has its own files; everywhere else the scalar ones work alone.
 X86 := $(findstring x86_64,$(shell $(CC) -dumpmachine))
-LIB_SRC := $(filter-out $(if $(X86),,%_avx2.c %_avx512.c),$(sort $(wildcard lib/*/*.c)))
+LIB_SRC := $(filter-out $(if $(X86),,%_avx2.c %_avx512.c %_avx512bf16.c),$(sort $(wildcard lib/*/*.c)))
 APP_SRC := $(sort $(wildcard app/*/*.c))
 TEST_SRC := $(sort $(wildcard tests/test_*.c tests/check_*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz_*.c))
@@ -68,7 +69,7 @@ FUZZERS := $(FUZZ_SRC:tests/%.c=$(OUT)/tests/%)
 
 # ------------------------------------------------------------------------------------------------ targets
 .PHONY: all lib program examples tests deps deps-test model run test test-quick test-asan tests-asan test-tsan tests-tsan \
-        fuzz fuzz-all valgrind tidy install uninstall clean help
+        fuzz fuzz-all valgrind bench-layout tidy install uninstall clean help
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .SECONDARY:
@@ -159,6 +160,19 @@ fuzz-all: $(FUZZERS)
 	done; echo "$(words $(FUZZERS)) passed, 0 failed"
 valgrind: deps-test $(OUT)/examples/embed ## the example under valgrind
 	KVTILE_CPU=avx2 valgrind --quiet --error-exitcode=1 --leak-check=full $(OUT)/examples/embed >/dev/null
+
+# Attention over tiles beside attention over rows, bench/layout/README.md; LAYOUT='-o c -t' passes options.
+LAYOUT ?=
+LAYOUT_OBJ := $(patsubst %.c,$(OUT)/%.o,$(sort $(wildcard bench/layout/*.c)))
+$(OUT)/bench/layout/%_avx512.o: MODE_FLAGS += -mavx512bf16
+$(OUT)/bench/%.o: bench/%.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) $(call isa,$<) -c $< -o $@
+$(OUT)/bench/layout/rowmajor: $(LAYOUT_OBJ) $(OUT)/libkvtile.a
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ -pthread
+bench-layout: $(OUT)/bench/layout/rowmajor ## tiles beside row-major keys and values (x86-64)
+	$< $(LAYOUT)
+-include $(LAYOUT_OBJ:.o=.d)
 
 tidy: ## guard the doors of the house
 	tests/tidy.sh

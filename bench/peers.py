@@ -21,10 +21,11 @@ For a CPU without AVX-512 leave the four AVX512 options out. Then:
       --rows decode0,decode8192,prefill512,prefill4096 --threads 2 --runs 5 \
       --out bench/results/peers.csv
 
-A row is decodeD (one token at a time behind D cached tokens, ms per token) or
-prefillN (a prompt of N tokens into an empty cache, ms in all). The peer is tried
-with every cache type and flash attention setting asked for; those near its best
-take turns with kvtile, and the one with the lowest median is what counts.
+A row is decodeD (one token at a time behind D cached tokens, ms per token), prefillN
+(a prompt of N tokens into an empty cache, ms in all) or shareNxP (N sequences behind
+one common prefix of P tokens, a token each in one batch, ms per step). The peer is
+tried with every cache type and flash attention setting asked for; those near its
+best take turns with kvtile, and the one with the lowest median is what counts.
 bench/peers.md says why, and what each side's number holds.
 """
 
@@ -33,21 +34,21 @@ import contextlib
 import csv
 import ctypes
 import dataclasses
-import json
-import os
 import pathlib
 import random
 import re
-import shutil
 import statistics
-import subprocess
 import sys
 import time
+import typing
 
 try:
     import llama_cpp
 except ImportError:
     sys.exit("peers.py: no llama_cpp in this Python; see the top of bench/peers.py")
+
+import limits
+from limits import choice_list, note, positive
 
 PINNED = "0.3.36"
 KV_TYPES = {
@@ -57,38 +58,50 @@ KV_TYPES = {
     "q4_0": llama_cpp.GGML_TYPE_Q4_0,
 }
 QUANTIZED = ("q8_0", "q4_0")
-# With more than this share of the CPUs' time gone to others, a row is in doubt.
-OTHERS_LIMIT = 0.05
-# Each setting's trial is the best of this many tries, and a setting slower than
-# this many times the peer's best is out.
-TRIALS = 2
+# A setting whose trial is slower than this many times the peer's best is out.
 NEAR_BEST = 1.25
+# From here on a prompt, or a depth, is long: settings are tried on a shorter one.
+LONG = 4096
+DEEP = 16384
+# The key of kvtile's samples among those of the peer's settings.
+KVTILE = "kvtile"
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """How the peer keeps and reads its cache."""
+    """How the peer keeps and reads its cache.
+
+    unified: all sequences in one buffer, where a common prefix is held once. Without
+    it each has a stream of its own, with a copy of the prefix.
+    """
 
     kv: str
     flash: bool
+    unified: bool = True
 
     def __str__(self):
-        return f"{self.kv} fa={'on' if self.flash else 'off'}"
+        streams = "" if self.unified else " streams"
+        return f"{self.kv} fa={'on' if self.flash else 'off'}{streams}"
 
 
 class Peer:
     """A model loaded by llama.cpp, driven through its C API as llama-bench does."""
 
     N_BATCH = 2048
-    DECODED = 64
     WARMUP = 16
+    # Tokens of one decode sample, and fewer of them where each takes long.
+    DECODED = 64
+    DECODED_DEEP = 16
+    # Steps of one sample over a shared prefix.
+    STEPS = 16
 
-    def __init__(self, model_path, threads, ubatch):
+    def __init__(self, model_path, threads, ubatch, computed):
         self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._log, None)
         llama_cpp.llama_backend_init()
         self.threads = threads
         self.ubatch = ubatch
+        self.computed = computed
         self.model = llama_cpp.llama_model_load_from_file(
             str(model_path).encode(), llama_cpp.llama_model_default_params()
         )
@@ -107,9 +120,12 @@ class Peer:
         return "scalar"
 
     @contextlib.contextmanager
-    def context(self, setting, n_ctx):
+    def context(self, setting, n_ctx, n_seqs=1):
+        """`n_ctx` cells for `n_seqs` sequences together, warmed up and empty."""
         params = llama_cpp.llama_context_default_params()
         params.n_ctx = max(n_ctx, self.WARMUP)
+        params.n_seq_max = n_seqs
+        params.kv_unified = setting.unified
         params.n_batch = self.N_BATCH
         params.n_ubatch = self.ubatch
         params.n_threads = params.n_threads_batch = self.threads
@@ -149,22 +165,48 @@ class Peer:
             llama_cpp.llama_synchronize(ctx)
         return (time.perf_counter() - start) * 1e3
 
-    def cut(self, ctx, length):
-        """Drop all that the cache holds past its first `length` tokens."""
+    def cut(self, ctx, end):
+        """Drop what any sequence holds at position `end` and behind it."""
         memory = llama_cpp.llama_get_memory(ctx)
-        if not llama_cpp.llama_memory_seq_rm(memory, 0, length, -1):
+        if not llama_cpp.llama_memory_seq_rm(memory, -1, end, -1):
             sys.exit("peers.py: this model's memory can't be cut back")
+
+    def fill(self, ctx, depth):
+        """Give sequence 0 `depth` cells and return the position behind its last.
+
+        Computing a deep cache takes far longer than measuring it, so the first
+        `computed` tokens are a prompt and the other cells copies of theirs: the state
+        is restored into sequence 1, which hands its cells to sequence 0. Positions
+        repeat, but what a token costs depends on the number of cells alone.
+        """
+        end = min(depth, self.computed)
+        self.feed(ctx, self.tokens(end), self.N_BATCH)
+        if end == depth:
+            return end
+        memory = llama_cpp.llama_get_memory(ctx)
+        size = llama_cpp.llama_state_seq_get_size(ctx, 0)
+        state = (ctypes.c_uint8 * size)()
+        llama_cpp.llama_state_seq_get_data(ctx, state, size, 0)
+        for held in range(end, depth, end):
+            if llama_cpp.llama_state_seq_set_data(ctx, state, size, 1) != size:
+                sys.exit(f"peers.py: no room for copies behind {held} cells")
+            llama_cpp.llama_memory_seq_cp(memory, 1, 0, 0, min(end, depth - held))
+            llama_cpp.llama_memory_seq_rm(memory, 1, 0, -1)
+        return end
 
     @contextlib.contextmanager
     def decode(self, setting, depth):
         """Fill the cache to `depth` once; the function got measures ms per token."""
-        with self.context(setting, depth + self.DECODED) as ctx:
-            self.feed(ctx, self.tokens(depth), self.N_BATCH)
-            following = self.tokens(self.DECODED)
+        count = self.DECODED if depth < DEEP else self.DECODED_DEEP
+        # Room for whole copies: what the last one has too much is dropped afterwards.
+        whole = -(-depth // self.computed) * self.computed
+        with self.context(setting, whole + count, n_seqs=2) as ctx:
+            end = self.fill(ctx, depth)
+            following = self.tokens(count)
 
             def measure():
-                self.cut(ctx, depth)
-                return self.feed(ctx, following, 1) / len(following)
+                self.cut(ctx, end)
+                return self.feed(ctx, following, 1) / count
 
             yield measure
 
@@ -180,149 +222,177 @@ class Peer:
 
             yield measure
 
+    @contextlib.contextmanager
+    def share(self, setting, n_seqs, prefix):
+        """Compute the prefix once; the function got measures ms per step of a token
+        and its logits for each sequence, all of them just behind the prefix."""
+        n_ctx = prefix + n_seqs if setting.unified else n_seqs * (prefix + 1)
+        with self.context(setting, n_ctx, n_seqs) as ctx, self.row_of(n_seqs, prefix) as batch:
+            self.feed(ctx, self.tokens(prefix), self.N_BATCH)
+            for seq in range(1, n_seqs):
+                llama_cpp.llama_memory_seq_cp(llama_cpp.llama_get_memory(ctx), 0, seq, -1, -1)
 
-class Kvtile:
-    """The kvtile program, run once for each measurement."""
+            def measure():
+                return sum(self.step(ctx, batch, prefix) for _ in range(self.STEPS)) / self.STEPS
 
-    def __init__(self, program, model_path, threads, options):
-        self.program = shutil.which(program)
-        if not self.program:
-            sys.exit(f"peers.py: {program} is no program")
-        self.common = ["-m", str(model_path), "--threads", str(threads), "--json", *options]
-        self.seen_cpu = None
+            yield measure
 
-    def cpu(self):
-        return self.seen_cpu
+    @contextlib.contextmanager
+    def row_of(self, n_seqs, position):
+        """A batch of one token for each sequence, all at `position`."""
+        batch = llama_cpp.llama_batch_init(n_seqs, 0, 1)
+        batch.n_tokens = n_seqs
+        for i, token in enumerate(self.tokens(n_seqs)):
+            batch.token[i] = token
+            batch.pos[i] = position
+            batch.n_seq_id[i] = 1
+            batch.seq_id[i][0] = i
+            batch.logits[i] = 1
+        try:
+            yield batch
+        finally:
+            llama_cpp.llama_batch_free(batch)
 
-    def bench(self, kind, option, number):
-        command = [self.program, "bench", kind, option, str(number), *self.common]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"peers.py: {' '.join(command)} failed:\n{done.stderr}")
-        result = json.loads(done.stdout)
-        self.seen_cpu = result.get("cpu", self.seen_cpu)
-        return result["rows"]
+    def step(self, ctx, batch, position):
+        """The ms of decoding `batch` at `position`, what was there dropped first."""
+        self.cut(ctx, position)
+        start = time.perf_counter()
+        if llama_cpp.llama_decode(ctx, batch) != 0:
+            sys.exit(f"peers.py: llama_decode failed for {batch.n_tokens} sequences")
+        llama_cpp.llama_synchronize(ctx)
+        return (time.perf_counter() - start) * 1e3
+
+
+class Kvtile(limits.Kvtile):
+    """kvtile's side of each kind of row: one process is one sample."""
 
     def decode(self, depth):
-        rows = self.bench("decode", "--depths", depth)
-        return next(row["ms_per_token"] for row in rows if row["depth"] == depth)
+        return self.times("decode", [depth])[0][depth]
 
     def prefill(self, count):
-        rows = self.bench("prefill", "--tokens", count)
-        return next(row["ms"] for row in rows if row["tokens"] == count)
+        # A long prompt is its own average: one of them is a sample, as on the peer's side.
+        steps = ["--steps", 1] if count >= LONG else []
+        return self.times("prefill", [count], *steps)[0][count]
+
+    def share(self, n_seqs, prefix):
+        rows = self.bench("share", "--sequences", n_seqs, "--prefix", prefix)["rows"]
+        return next(row["ms_per_step"] for row in rows if row["mode"] == "shared")
 
 
-class Others:
-    """The share of all CPU time that other processes took since this was made.
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of row: its name's pattern and how each side measures it.
 
-    The peer's threads spin at barriers, so one busy neighbour slows it many times
-    over: a ratio from a busy machine says nothing.
+    trial(*numbers) are the numbers that settings are tried with, those of a shorter row
+    where the row itself is too long to be tried with each.
     """
 
-    def __init__(self):
-        self.start = self.now()
-
-    @staticmethod
-    def now():
-        """All CPU seconds, the busy ones among them, and our own with kvtile's."""
-        with open("/proc/stat", encoding="ascii") as file:
-            ticks = [int(field) for field in file.readline().split()[1:9]]
-        second = os.sysconf("SC_CLK_TCK")
-        idle = ticks[3] + ticks[4]
-        return sum(ticks) / second, (sum(ticks) - idle) / second, sum(os.times()[:4])
-
-    def share(self):
-        total, busy, own = (b - a for a, b in zip(self.start, self.now()))
-        return max(0.0, busy - own) / total if total else 0.0
+    pattern: str
+    peer: typing.Callable
+    kvtile: typing.Callable
+    trial: typing.Callable
+    tokens: typing.Callable  # (*numbers) of the row: tokens that its ms give
+    streams: bool = False  # can sequences have streams of their own?
 
 
-# What a row's name may begin with, and how each side measures it.
-ROWS = {
-    "decode": (Peer.decode, Kvtile.decode),
-    "prefill": (Peer.prefill, Kvtile.prefill),
-}
+KINDS = (
+    Kind(r"decode(\d+)", Peer.decode, Kvtile.decode,
+         trial=lambda depth: (depth if depth < DEEP else DEEP // 2,), tokens=lambda depth: 1),
+    Kind(r"prefill([1-9]\d*)", Peer.prefill, Kvtile.prefill,
+         trial=lambda count: (count if count < LONG else LONG // 4,), tokens=lambda count: count),
+    Kind(r"share([1-9]\d*)x([1-9]\d*)", Peer.share, Kvtile.share,
+         trial=lambda *numbers: numbers, tokens=lambda n_seqs, prefix: n_seqs, streams=True),
+)
 
 
-def measure_row(what, peer, kvtile, settings, runs):
-    """The row's samples: {setting: [ms, ...]} of the peer, kvtile's [ms, ...], and
-    the share of the CPUs' time that others took meanwhile."""
-    kind, number = re.fullmatch(r"([a-z]+)(\d+)", what).groups()
-    peer_how, kvtile_how = ROWS[kind]
-    number = int(number)
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    kind: Kind
+    numbers: tuple
+
+    @classmethod
+    def parse(cls, name):
+        for kind in KINDS:
+            found = re.fullmatch(kind.pattern, name)
+            if found:
+                return cls(name, kind, tuple(map(int, found.groups())))
+        raise argparse.ArgumentTypeError(f"{name!r} is none of decodeD, prefillN, shareNxP")
+
+    @property
+    def trial(self):
+        return self.kind.trial(*self.numbers)
+
+    def settings(self, asked):
+        """The peer's settings that this row can be measured with."""
+        if not self.kind.streams:
+            return asked
+        return [dataclasses.replace(s, unified=u) for s in asked for u in (True, False)]
+
+
+def near_best(row, peer, settings, trials):
+    """The settings whose best trial comes near the best of all."""
+    best = {}
+    for setting in settings:
+        with row.kind.peer(peer, setting, *row.trial) as measure:
+            best[setting] = min(measure() for _ in range(trials))
+        note(f"{row.name}: trial {setting}: {best[setting]:.3f} ms")
+    limit = NEAR_BEST * min(best.values())
+    return [setting for setting in settings if best[setting] <= limit]
+
+
+def measure_row(row, peer, kvtile, settings, args):
+    """The row's samples, {setting or KVTILE: [ms, ...]}, and the share of the CPUs'
+    time that others took meanwhile."""
+    settings = row.settings(settings)
+    if kvtile:
+        settings = near_best(row, peer, settings, args.trials)
     with contextlib.ExitStack() as stack:
-        measures = {}
-        trial = {}
-        for setting in settings:
-            measures[setting] = stack.enter_context(peer_how(peer, setting, number))
-            trial[setting] = min(measures[setting]() for _ in range(TRIALS))
-            note(f"{what}: trial {setting}: {trial[setting]:.3f} ms")
+        measures = {
+            setting: stack.enter_context(row.kind.peer(peer, setting, *row.numbers))
+            for setting in settings
+        }
         if kvtile:
-            limit = NEAR_BEST * min(trial.values())
-            measures = {s: m for s, m in measures.items() if trial[s] <= limit}
-            kvtile_how(kvtile, number)
-        others = Others()
-        peer_ms = {setting: [] for setting in measures}
-        kvtile_ms = []
-        for _ in range(runs):
-            for setting, measure in measures.items():
-                peer_ms[setting].append(measure())
-            if kvtile:
-                kvtile_ms.append(kvtile_how(kvtile, number))
+            measures[KVTILE] = lambda: row.kind.kvtile(kvtile, *row.numbers)
+        if row.trial == row.numbers:
+            for measure in measures.values():
+                measure()
+        samples = {side: [] for side in measures}
+        others = limits.Others()
+        for _ in range(args.runs):
+            for side, measure in measures.items():
+                samples[side].append(measure())
         share = others.share()
-    if share > OTHERS_LIMIT:
-        note(f"{what}: in doubt, others took {share:.0%} of the CPUs")
-    return peer_ms, kvtile_ms, share
+    if share > limits.OTHERS_LIMIT:
+        note(f"{row.name}: in doubt, others took {share:.0%} of the CPUs")
+    return samples, share
 
 
-def note(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def table(what, peer_ms, kvtile_ms, others, runs, cpu, threads):
+def table(row, samples, others, cpu, args):
     """The row's lines of the CSV: the peer's best against kvtile, or, with no
     kvtile samples, each of the peer's settings."""
-    medians = {setting: statistics.median(ms) for setting, ms in peer_ms.items()}
-    shown = [min(medians, key=medians.get)] if kvtile_ms else list(medians)
-    ours = statistics.median(kvtile_ms) if kvtile_ms else None
-    for setting in shown:
+    medians = {side: statistics.median(ms) for side, ms in samples.items()}
+    ours = medians.pop(KVTILE, None)
+    tokens = row.kind.tokens(*row.numbers)
+    for setting in [min(medians, key=medians.get)] if ours else medians:
+        theirs = medians[setting]
         yield {
-            "what": what,
-            "peer_ms": f"{medians[setting]:.3f}",
-            "kvtile_ms": f"{ours:.3f}" if kvtile_ms else "",
-            "ratio": f"{medians[setting] / ours:.2f}" if kvtile_ms else "",
-            "runs": runs,
+            "what": row.name,
+            "peer_ms": f"{theirs:.3f}",
+            "kvtile_ms": f"{ours:.3f}" if ours else "",
+            "ratio": f"{theirs / ours:.2f}" if ours else "",
+            "runs": args.runs,
             "cpu": cpu,
-            "threads": threads,
+            "threads": args.threads,
             "peer_setting": setting,
             "others_cpu": f"{others:.2f}",
+            "peer_tokens_per_s": f"{tokens * 1e3 / theirs:.1f}",
+            "kvtile_tokens_per_s": f"{tokens * 1e3 / ours:.1f}" if ours else "",
         }
 
 
-def row_names(text):
-    names = text.split(",")
-    for name in names:
-        found = re.fullmatch(r"([a-z]+)(\d+)", name)
-        if not found or found[1] not in ROWS or name == "prefill0":
-            raise argparse.ArgumentTypeError(f"{name!r} is neither decodeD nor prefillN")
-    return names
-
-
-def choice_list(choices):
-    def parse(text):
-        picked = text.split(",")
-        for one in picked:
-            if one not in choices:
-                raise argparse.ArgumentTypeError(f"{one!r} is none of {', '.join(choices)}")
-        return picked
-
-    return parse
-
-
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def row_list(text):
+    return [Row.parse(name) for name in text.split(",")]
 
 
 def arguments():
@@ -331,12 +401,15 @@ def arguments():
     parser.add_argument("--kvtile", default="./kvtile", help="the program")
     parser.add_argument("--kvtile-options", default="", help="more options for kvtile bench")
     parser.add_argument("--peer-only", action="store_true", help="every setting, no kvtile")
-    parser.add_argument("--rows", type=row_names, default="decode0,prefill512,prefill4096")
+    parser.add_argument("--rows", type=row_list, default="decode0,prefill512,prefill4096")
     parser.add_argument("--kv", type=choice_list(KV_TYPES), default="f16,bf16,q8_0",
                         help="the peer's cache types to try: f16, bf16, q8_0, q4_0")
     parser.add_argument("--fa", type=choice_list(("on", "off")), default="on,off",
                         help="the peer's flash attention to try")
     parser.add_argument("--ubatch", type=positive, default=512, help="the peer's n_ubatch")
+    parser.add_argument("--computed", type=positive, default=2048,
+                        help="cells at depth that the peer computes; the others are copies")
+    parser.add_argument("--trials", type=positive, default=2, help="tries of each setting")
     parser.add_argument("--threads", type=positive, default=2)
     parser.add_argument("--runs", type=positive, default=5)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/results/peers.csv"))
@@ -357,21 +430,22 @@ def main():
     if not settings:
         sys.exit("peers.py: a quantized cache needs --fa on")
 
-    peer = Peer(args.model, args.threads, args.ubatch)
+    peer = Peer(args.model, args.threads, args.ubatch, args.computed)
     kvtile = None
     if not args.peer_only:
-        kvtile = Kvtile(args.kvtile, args.model, args.threads, args.kvtile_options.split())
+        options = ["--threads", args.threads, *args.kvtile_options.split()]
+        kvtile = Kvtile(args.kvtile, args.model, options)
 
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with args.out.open("w", newline="") as file:
         writer = None
-        for what in args.rows:
-            samples = measure_row(what, peer, kvtile, settings, args.runs)
+        for row in args.rows:
+            samples, others = measure_row(row, peer, kvtile, settings, args)
             cpu = peer.cpu()
             if kvtile and kvtile.cpu() != cpu:
                 note(f"peers.py: the peer is built for {cpu}, kvtile ran {kvtile.cpu()}")
                 cpu = f"{cpu} vs {kvtile.cpu()}"
-            for line in table(what, *samples, args.runs, cpu, args.threads):
+            for line in table(row, samples, others, cpu, args):
                 if writer is None:
                     writer = csv.DictWriter(file, line.keys(), lineterminator="\n")
                     writer.writeheader()

@@ -23,7 +23,7 @@
 
 enum { TOKENS_MAX = 2500, TILES_MAX = (TOKENS_MAX + TILE - 1) / TILE + 1, SEGMENTS_MAX = 3 };
 
-static const char *const path[] = {"avx2", "avx512"};
+static const char *const path[] = {"avx2", "avx512", "avx512bf16"};
 enum { N_PATHS = sizeof path / sizeof *path };
 
 /* ------------------------------------------------------------------------------------------- the data */
@@ -162,6 +162,7 @@ static void run_segment(const kernels *k, const rows *x, int index, float *m, fl
                         .position = x->position,
                         .q = x->q,
                         .c = x->c,
+                        .narrow_q = x->narrow && x->s->k_format == ELEMENT_BF16,
                         .narrow = x->narrow};
     attn_segment_run(k, &seg, scratch_of(), m, l, o);
     guard_free((void *)seg.k_tile);

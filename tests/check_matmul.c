@@ -22,7 +22,7 @@ enum { BLOCK = 32, M_MAX = 33, N_MAX = 100 };
 enum { INT8 = KVT_MATH_FAST, FLOAT = KVT_MATH_EXACT, INT16 = KVT_MATH_ACCURATE, N_KINDS };
 static const char *const kind_name[N_KINDS] = {"fast", "exact", "accurate"};
 static const int code_most[N_KINDS] = {127, 0, 32767}, code_bytes[N_KINDS] = {1, 0, 2};
-static const char *const paths[] = {"scalar", "avx2", "avx512"};
+static const char *const paths[] = {"scalar", "avx2", "avx512", "avx512bf16"};
 static const int all_k[] = {32, 64, 96, 160, 576, 1536}, odd_k[] = {1, 7, 33, 99};
 static const int all_n[] = {1, 15, 16, 17, 48, 100}, all_m[] = {1, 2, 3, 5, 8, 9, 16, 33};
 #define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])

@@ -19,7 +19,7 @@
 
 enum { LENGTH_MAX = 1000 };
 
-static const char *const paths[] = {"scalar", "avx2", "avx512"};
+static const char *const paths[] = {"scalar", "avx2", "avx512", "avx512bf16"};
 enum { N_PATHS = sizeof paths / sizeof *paths };
 
 /* 1 .. 70, then what models have. */

@@ -89,7 +89,7 @@ static void threads_do_not_matter(void **state) {
 
 /* From the start, and at the end of a long text whose beginning was read on the best path: the scalar one is slow. */
 static void instruction_sets_do_not_matter(void **state) {
-    static const char *const cpus[] = {"scalar", "avx2", "avx512"};
+    static const char *const cpus[] = {"scalar", "avx2", "avx512", "avx512bf16"};
     (void)state;
     for (int i = 0; i < N_SHAPES; i++) {
         setup s = setup_of(&shapes[i]);

@@ -65,10 +65,67 @@ status 0 "bench decode" "$kvtile" bench decode -m "$tiny" --depths 0,100 --steps
 says "$common and [r['depth'] for r in o['rows']] == [0, 100]" "bench decode"
 says "set(o['rows'][1]) == set('depth ms_per_token tokens_per_s attend_bytes attend_gb_per_s bandwidth_share'.split())" "bench decode row"
 says "o['rows'][1]['attend_bytes'] == 101 * 128 and o['rows'][1]['ms_per_token'] > 0" "bench decode bytes"
+status 0 "bench decode with a picture" "$kvtile" bench decode -m "$tiny" --depths 0,100 --steps 1 --chunk 8 --json --plot "$dir/roof.svg"
+says "$common and len(o['rows']) == 2" "bench decode with a picture"
+says "'memory, measured: %.1f GB/s<' % (o['bandwidth_read'] / 1e9) in open('$dir/roof.svg').read().replace('\\n', '<')" "the roof is the bandwidth"
+check "the picture is well-formed" python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "$dir/roof.svg"
+for word in "Roofline of decoding" "memory, measured" "prefill attention, measured" "attention of one token" "whole step"; do
+    check "the picture says \"$word\"" grep -q "$word" "$dir/roof.svg"
+done
+status 0 "bench decode with a PNG" "$kvtile" bench decode -m "$tiny" --depths 5 --steps 1 --plot "$dir/roof.png"
+check "a PNG is one" cmp -s -n 4 "$dir/roof.png" <(printf '\211PNG')
+status 2 "a picture of no known kind" "$kvtile" bench decode -m "$dir/no-such-model.gguf" --plot "$dir/roof.jpg"
+check "it names the kinds" grep -qF "ends in .svg or .png" "$dir/err"
+status 1 "a picture in no folder" "$kvtile" bench decode -m "$tiny" --depths 5 --steps 1 --plot "$dir/nowhere/roof.svg"
+check "it names the file" grep -qF "nowhere/roof.svg: No such file or directory" "$dir/err"
 status 0 "bench prefill" "$kvtile" bench prefill -m "$tiny" --tokens 7,100 --chunk 16 --steps 1 --json
 says "$common and [set(r) for r in o['rows']] == 2 * [{'tokens', 'ms', 'tokens_per_s'}]" "bench prefill"
 status 0 "bench attend" "$kvtile" bench attend -m "$tiny" --depths 64 --rows 16 --json
 says "$common and [r['phase'] for r in o['rows']] == ['decode', 'prefill']" "bench attend"
+says "set(o['rows'][0]) == set('phase depth rows n_heads n_heads_kv dim us_per_layer gb_per_s gflop_per_s bandwidth_share'.split())" "bench attend row"
+says "[(r['n_heads'], r['n_heads_kv'], r['dim']) for r in o['rows']] == 2 * [(8, 1, 16)]" "bench attend, the model's heads"
+status 0 "bench attend, other heads" "$kvtile" bench attend -m "$tiny" --depths 64 --rows 16 --dim 128 --heads 6,2 --json
+says "[(r['n_heads'], r['n_heads_kv'], r['dim']) for r in o['rows']] == 2 * [(6, 2, 128)]" "bench attend, other heads"
+says "all(abs(r['gb_per_s'] * r['us_per_layer'] * 1e3 / ((64 + r['rows']) * 2 * 2 * 128 * 2) - 1) < 1e-6 for r in o['rows'])" "bench attend bytes"
+says "all(abs(r['gflop_per_s'] * r['us_per_layer'] * 1e3 / (2 * n * 6 * 2 * 128) - 1) < 1e-6 for r, n in zip(o['rows'], (65, 16 * 64 + 136)))" "bench attend operations"
+for heads in 8 8,3 8,2,1 0,1 8,0 8,16; do status 2 "bench attend --heads $heads" "$kvtile" bench attend -m "$tiny" --heads $heads; done
+status 2 "bench attend --dim 513" "$kvtile" bench attend -m "$tiny" --dim 513
+status 0 "bench attend, a table" "$kvtile" bench attend -m "$tiny" --depths 64 --rows 16
+check "bench attend, per thread" grep -q "per thread" "$dir/out"
+
+# 45 tokens are 3 blocks of 16. Forks have the first two in common, and the third, which the prefix of 40 reaches into, each its
+# own; private ones have all three. A token of this model is 128 bytes.
+status 0 "bench share" "$kvtile" bench share -m "$tiny" --sequences 4 --prefix 40 --own 5 --block 16 --steps 2 --json
+says "$common and [r['mode'] for r in o['rows']] == ['shared', 'apart', 'private']" "bench share"
+says "all(set(r) == set('mode sequences prefix own ms_per_step attend_ms tokens_per_s cache_bytes'.split()) for r in o['rows'])" "bench share row"
+says "all((r['sequences'], r['prefix'], r['own']) == (4, 40, 5) for r in o['rows'])" "bench share, what was asked for"
+says "[r['cache_bytes'] / 16 / 128 for r in o['rows']] == [2 + 4, 2 + 4, 3 * 4]" "bench share bytes"
+says "all(r['ms_per_step'] > r['attend_ms'] > 0 and abs(r['tokens_per_s'] * r['ms_per_step'] / 4e3 - 1) < 1e-6 for r in o['rows'])" "bench share times"
+status 0 "bench share, nothing of its own" "$kvtile" bench share -m "$tiny" --sequences 4 --prefix 32 --own 0 --block 16 --steps 1 --json
+says "[r['cache_bytes'] / 16 / 128 for r in o['rows']] == [2, 2, 2 * 4]" "bench share bytes, nothing of its own"
+status 0 "bench share, a table" "$kvtile" bench share -m "$tiny" --sequences 2 --prefix 20 --steps 1
+check "bench share, three modes" test "$(grep -cE '^(shared|apart|private) .* x ' "$dir/out")" = 3
+for arg in "--sequences 0" "--sequences 257" "--prefix 0" "--own -1" "--steps 33" "--kv int9" "--cache none"; do
+    # shellcheck disable=SC2086
+    status 2 "bench share $arg" "$kvtile" bench share -m "$tiny" $arg
+done
+refused "caches larger than the machine" bytes -- bash -c "ulimit -v 4000000; '$kvtile' bench share -m '$tiny' --sequences 256 --prefix 1048576"
+
+status 0 "bench step" "$kvtile" bench step -m "$tiny" --depths 0,40 --steps 2 --threads 2 --json
+says "$common and [r['depth'] for r in o['rows']] == [0, 40]" "bench step"
+says "all(set(r) == set('depth ms_per_token reserve_us commit_us pool_runs empty_run_us overhead_share meeting_run_us overhead_share_meeting'.split()) for r in o['rows'])" "bench step row"
+says "all(r['pool_runs'] > 0 and r['reserve_us'] > 0 and r['commit_us'] > 0 and r['meeting_run_us'] > r['empty_run_us'] > 0 for r in o['rows'])" "bench step, what it counts"
+for run in "empty_run_us overhead_share" "meeting_run_us overhead_share_meeting"; do
+    says "all(abs((r['reserve_us'] + r['commit_us'] + r['pool_runs'] * r['${run% *}']) / (r['${run#* }'] * r['ms_per_token'] * 1e3) - 1) < 1e-6 for r in o['rows'])" "bench step, ${run#* }"
+done
+status 0 "bench step alone" "$kvtile" bench step -m "$tiny" --steps 1 --threads 1 --json
+says "[(r['depth'], r['pool_runs']) for r in o['rows']] == [(0, 0), (1024, 0)]" "one thread hands nothing to others"
+status 0 "bench step, a table" "$kvtile" bench step -m "$tiny" --depths 7 --steps 1
+check "bench step, a row" grep -qE '^ +7 .* %$' "$dir/out"
+for arg in "--depths -1" "--depths 1,,2" "--steps 0" "--steps 33" "--threads 0"; do
+    # shellcheck disable=SC2086
+    status 2 "bench step $arg" "$kvtile" bench step -m "$tiny" $arg
+done
 status 0 "bench reuse" "$kvtile" bench reuse -m "$tiny" --tokens 50 -n 4 --json
 says "$common and [r['cache'] for r in o['rows']] == ['none', 'contiguous', 'paged'] and all(r['same_answer'] for r in o['rows'])" "bench reuse"
 says "[r['positions_computed'] for r in o['rows']] == [50 + 51 + 52 + 53, 53, 53]" "bench reuse positions"

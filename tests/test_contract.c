@@ -359,7 +359,7 @@ static int run(const char *cpu) {
 }
 
 int main(void) {
-    static const char *const cpus[] = {"scalar", "avx2", "avx512"};
+    static const char *const cpus[] = {"scalar", "avx2", "avx512", "avx512bf16"};
     int n_failed = 0;
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
         pid_t child = fork();

@@ -24,7 +24,7 @@ typedef struct poisons {
     int n;
 } poisons;
 
-static const char *const cpus[] = {"scalar", "avx2", "avx512"};
+static const char *const cpus[] = {"scalar", "avx2", "avx512", "avx512bf16"};
 
 static shape shape_of(kvt_format k, kvt_format v, kvt_math math) {
     return (shape){"2 heads on one, 17 and 24 dims", {.n_heads_q = 2, .n_heads_kv = 1, .dim_k = 17, .dim_v = 24},

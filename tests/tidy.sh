@@ -20,9 +20,9 @@ may() {
     cache:format | cache:kernel | cache:tier) ;;
     model:file) ;;
     engine:model) ;;
-    plan:file | plan:model) ;;
+    plan:file | plan:model | plan:plot) ;;
     server:engine) ;;
-    cli:file | cli:model | cli:plan | cli:engine | cli:server) ;;
+    cli:file | cli:model | cli:plan | cli:plot | cli:engine | cli:server) ;;
     *) return 1 ;;
     esac
 }
@@ -56,9 +56,9 @@ done
 
 # ---- Wide instructions only in files named for them (the control register in base/fp.h is not one).
 check "wide words outside the files named for them" "$(grep -nE 'immintrin\.h|_mm(256|512)?_|__m(128|256|512)' \
-    $(printf '%s\n' "$sources" | grep -vE '(_avx2|_avx512|_amx|_neon)\.[ch]$|^lib/base/fp\.h$|^tests/') /dev/null)"
+    $(printf '%s\n' "$sources" | grep -vE '(_avx2|_avx512|_avx512bf16|_amx|_neon)\.[ch]$|^lib/base/fp\.h$|^tests/') /dev/null)"
 if compgen -G 'build/release/lib/*/*.o' >/dev/null; then
-    wide=$(for o in $(ls build/release/lib/*/*.o build/release/app/*/*.o 2>/dev/null | grep -vE '_(avx2|avx512|amx)\.o$'); do
+    wide=$(for o in $(ls build/release/lib/*/*.o build/release/app/*/*.o 2>/dev/null | grep -vE '_(avx2|avx512|avx512bf16|amx)\.o$'); do
         objdump -d --no-show-raw-insn "$o" | grep -qE '%[yz]mm[0-9]' && echo "$o"
     done)
     check "wide registers in objects not named for them" "$wide"

@@ -17,6 +17,9 @@ static const struct {
     { "decode", "time per token behind a given number of tokens", bench_decode },
     { "prefill", "tokens per second of reading a prompt", bench_prefill },
     { "attend", "attention alone, per layer: GB/s and GFLOP/s", bench_attend },
+    { "share", "a batch over one common prefix: read once for all, read for each sequence, copied for each",
+      bench_share },
+    { "step", "what a decode step costs beside its arithmetic", bench_step },
 };
 enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
@@ -96,103 +99,4 @@ double bench_ms_since(uint64_t start_ns) {
 json_t *bench_json(const char *command, const kvt_workers *team, double bandwidth, json_t *rows) {
     return json_pack("{s:s, s:s, s:i, s:f, s:o}", "command", command, "cpu", kvt_cpu(), "threads",
                      kvt_workers_count(team), "bandwidth_read", bandwidth, "rows", rows);
-}
-
-/* ------------------------------------------------------------------------------------------- a filled cache */
-
-static void hear(void *ctx, kvt_log_level level, const char *message) {
-    (void)ctx;
-    if (level == KVT_LOG_ERROR) cli_fail("%s", message);
-}
-
-/* Numbers between -1 and 1, so that softmax has something to weigh. */
-static float *synthetic(size_t n, uint64_t seed) {
-    float *x = malloc(n * sizeof *x);
-    for (size_t i = 0; x && i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        x[i] = (float)(int32_t)(seed >> 32) * 0x1p-31f;
-    }
-    return x;
-}
-
-static bool rows_take(bench_cache *b) {
-    const model_config *c = &b->config;
-    size_t rows = (size_t)b->batch_max, q = rows * (size_t)c->n_heads_q, kv = rows * (size_t)c->n_heads_kv;
-    b->q = synthetic(q * (size_t)c->dim_k, 1);
-    b->k = synthetic(kv * (size_t)c->dim_k, 2);
-    b->v = synthetic(kv * (size_t)c->dim_v, 3);
-    b->out = malloc(q * (size_t)c->dim_v * sizeof *b->out);
-    return b->q && b->k && b->v && b->out;
-}
-
-int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c,
-                     int tokens_max, int batch_max) {
-    engine_options e = common_engine_options(c);
-    kvt_options opt = kvt_options_default();
-    kvt_bytes_info info;
-    *b = (bench_cache){ .config = *config, .batch_max = batch_max };
-    kvt_layer *layers = calloc((size_t)config->n_layers, sizeof *layers);
-    if (!layers || !rows_take(b)) {
-        free(layers);
-        return cli_fail("no memory for %d rows", batch_max);
-    }
-    model_layers(config, layers);
-    opt.kind = e.kind;
-    opt.layers = layers;
-    opt.n_layers = config->n_layers;
-    opt.k_format = e.k_format;
-    opt.v_format = e.v_format;
-    opt.block_tokens = e.block_tokens;
-    opt.sequences_max = 1;
-    opt.tokens_max = tokens_max;
-    opt.batch_tokens_max = batch_max;
-    opt.math = e.math;
-    opt.workers = team;
-    opt.log = hear;
-    kvt_status status = kvt_open(&b->cache, &opt);
-    if (status == KVT_OK) status = kvt_bytes(&opt, &info);
-    if (status == KVT_OK) status = kvt_seq_new(b->cache, &b->seq);
-    if (status == KVT_OK) b->bytes_per_token = info.bytes_per_token;
-    free(layers);
-    return status == KVT_OK ? CLI_DONE : CLI_FAILED;
-}
-
-void bench_cache_close(bench_cache *b) {
-    kvt_close(b->cache);
-    free(b->q);
-    free(b->k);
-    free(b->v);
-    free(b->out);
-}
-
-static kvt_status append_step(bench_cache *b, int n_rows) {
-    kvt_batch batch = { 1, &b->seq, &n_rows };
-    kvt_status status = kvt_reserve(b->cache, &batch);
-    for (int i = 0; i < b->config.n_layers && status == KVT_OK; i++)
-        status = kvt_append(b->cache, i, &batch, b->k, b->v);
-    return status == KVT_OK ? kvt_commit(b->cache, &batch, NULL) : status;
-}
-
-int bench_cache_fill(bench_cache *b, int n_tokens) {
-    int length = kvt_seq_length(b->cache, b->seq);
-    kvt_status status = length > n_tokens ? kvt_seq_truncate(b->cache, b->seq, n_tokens) : KVT_OK;
-    while (length < n_tokens && status == KVT_OK) {
-        int n = n_tokens - length < b->batch_max ? n_tokens - length : b->batch_max;
-        status = append_step(b, n);
-        length += n;
-    }
-    return status == KVT_OK ? CLI_DONE : cli_fail("filling the cache: %s", kvt_status_text(status));
-}
-
-double bench_attend_ms(bench_cache *b, int n_rows) {
-    kvt_batch batch = { 1, &b->seq, &n_rows };
-    uint64_t start = sys_now_ns();
-    kvt_status status = kvt_reserve(b->cache, &batch);
-    for (int i = 0; i < b->config.n_layers && status == KVT_OK; i++)
-        status = kvt_attend(b->cache, i, &batch, b->q, b->k, b->v, b->out);
-    double ms = bench_ms_since(start);
-    kvt_abort(b->cache, &batch);
-    if (status == KVT_OK) return ms;
-    cli_fail("attention: %s", kvt_status_text(status));
-    return -1;
 }

@@ -1,4 +1,5 @@
-/* bench.h - what the measurements share: the machine's own read bandwidth, medians, a cache filled without a model. */
+/* bench.h - what the measurements share: the machine's own read bandwidth, medians, a cache filled without a model,
+ * steps of a model over it. */
 #ifndef APP_BENCH_H
 #define APP_BENCH_H
 
@@ -9,6 +10,8 @@ int bench_memory(int argc, char **argv);
 int bench_decode(int argc, char **argv);
 int bench_prefill(int argc, char **argv);
 int bench_attend(int argc, char **argv);
+int bench_share(int argc, char **argv);
+int bench_step(int argc, char **argv);
 
 enum { BENCH_REPEATS = 32 };
 
@@ -22,24 +25,89 @@ double bench_ms_since(uint64_t start_ns);
 /* {"command", "cpu", "threads", "bandwidth_read", "rows": []}; rows are appended to the array inside. */
 json_t *bench_json(const char *command, const kvt_workers *team, double bandwidth, json_t *rows);
 
-/* A cache of a model's layers with room for one sequence of tokens_max tokens and steps of batch_max, and synthetic
+/* ------------------------------------------------------------------------------------------- a filled cache */
+
+/* A cache of a model's layers with room for sequences of tokens_max tokens and steps of batch_max, and synthetic
  * rows to fill it with. */
 typedef struct bench_cache {
     kvt_cache *cache;
     model_config config;
-    kvt_seq seq;
+    kvt_seq seq; /* the first sequence; for most measurements the only one */
     int batch_max;
     float *q, *k, *v, *out; /* [batch_max][heads][dim], the same for all layers */
     size_t bytes_per_token;
 } bench_cache;
 
+typedef struct bench_room {
+    int sequences_max, tokens_max, batch_max;
+    bool read_apart; /* as kvt_options has it */
+} bench_room;
+
 /* CLI_DONE, or CLI_FAILED told on stderr; bench_cache_close in either case. */
+int bench_cache_open_room(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c,
+                          const bench_room *room);
+/* The same for one sequence. */
 int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c,
                      int tokens_max, int batch_max);
 void bench_cache_close(bench_cache *b);
-/* Bring the sequence to n tokens, forwards by synthetic keys and values, backwards by truncation. */
-int bench_cache_fill(bench_cache *b, int n_tokens);
-/* Milliseconds of attention of n_rows new tokens in all layers; the step is dropped. Below 0: it failed. */
-double bench_attend_ms(bench_cache *b, int n_rows);
+/* Bring a sequence to n tokens, forwards by synthetic keys and values, backwards by truncation. */
+int bench_seq_fill(bench_cache *b, kvt_seq seq, int n_tokens);
+int bench_cache_fill(bench_cache *b, int n_tokens); /* the first sequence */
+/* Milliseconds of attention of a batch's new tokens in all layers; the step is dropped. Below 0: it failed. */
+double bench_batch_attend_ms(bench_cache *b, const kvt_batch *batch);
+double bench_attend_ms(bench_cache *b, int n_rows); /* of the first sequence */
+/* Multiplications and additions of that in one layer, behind depth tokens. */
+double bench_attend_flop(const model_config *c, int depth, int n_rows);
+
+/* ------------------------------------------------------------------------------------------ steps of a model */
+
+/* A model and what decoding up to sequences_max sequences at once needs besides a cache. */
+typedef struct bench_model {
+    loaded loaded;
+    const model_config *config;
+    model_state *state;
+    int32_t *tokens; /* [sequences_max] */
+    int *ones;       /* [sequences_max] new tokens of each sequence */
+    int *wanted;     /* [sequences_max] all rows */
+    float *logits;   /* [sequences_max][n_vocab] */
+    double bandwidth;
+} bench_model;
+
+/* Where the time of a step went. */
+typedef struct bench_times {
+    double reserve_ms, forward_ms, commit_ms;
+} bench_times;
+
+/* CLI_DONE, or CLI_FAILED told on stderr; bench_model_close in either case. */
+int bench_model_open(bench_model *m, const common_options *c, int sequences_max);
+void bench_model_close(bench_model *m);
+/* One more token for each of the sequences, with logits of all, committed. */
+int bench_model_step(const bench_model *m, kvt_cache *cache, const kvt_seq *seqs, int n_seqs, bench_times *out);
+
+/* ------------------------------------------------------------------------------------------------ roofline */
+
+/* Work, and how long it took. */
+typedef struct bench_work {
+    double flop, bytes, ms;
+} bench_work;
+
+/* A decoded token behind some others. */
+typedef struct bench_token {
+    int depth;
+    bench_work step, attend; /* the whole forward pass, its attention alone */
+} bench_token;
+
+/* What decoding did beside what the machine can do. */
+typedef struct bench_roofline {
+    const char *model, *machine; /* lines of text above the picture */
+    double bandwidth;            /* bytes per second read from memory; 0: not measured */
+    int prefill_rows;
+    bench_work prefill; /* attention of that many rows behind as many tokens, the best of some runs */
+    int n_tokens;
+    bench_token tokens[OPTION_LIST_MAX];
+} bench_roofline;
+
+/* Draw it to a .svg or .png file; CLI_DONE, or CLI_FAILED told on stderr. */
+int bench_roofline_draw(const bench_roofline *r, const char *path);
 
 #endif

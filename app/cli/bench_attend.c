@@ -3,8 +3,8 @@
 
 typedef struct attend_options {
     common_options common;
-    const char *depths;
-    int rows;
+    const char *depths, *heads; /* heads: NULL, the model's */
+    int rows, dim;              /* dim: 0, the model's */
 } attend_options;
 
 static int options_read(attend_options *o, int argc, char **argv) {
@@ -14,6 +14,8 @@ static int options_read(attend_options *o, int argc, char **argv) {
         { "--depths", "TOKENS,...", OPTION_LIST, &o->depths, "tokens before the new ones (default: 1024,8192)", 0,
           1 << 20 },
         { "--rows", "ROWS", OPTION_INT, &o->rows, "new tokens of a prefill step (default: 512)", 2, 4096 },
+        { "--dim", "N", OPTION_INT, &o->dim, "elements of a head (default: the model's)", 1, 512 },
+        { "--heads", "Q,KV", OPTION_LIST, &o->heads, "query heads, key/value heads (default: the model's)", 1, 256 },
         OPTION_KV(*c),
         OPTION_K(*c),
         OPTION_V(*c),
@@ -33,16 +35,23 @@ static int options_read(attend_options *o, int argc, char **argv) {
     return options_parse(&set, argc, argv);
 }
 
+/* The model's heads, but for what the options say. */
+static int geometry_read(const attend_options *o, model_config *c) {
+    int heads[OPTION_LIST_MAX];
+    if (o->dim) c->dim_k = c->dim_v = o->dim;
+    if (!o->heads) return CLI_DONE;
+    if (option_list(o->heads, heads) != 2 || heads[0] % heads[1] != 0)
+        return cli_usage("bench attend", "--heads wants two numbers, the first a multiple of the second, not \"%s\"",
+                         o->heads);
+    c->n_heads_q = heads[0];
+    c->n_heads_kv = heads[1];
+    return CLI_DONE;
+}
+
 typedef struct attend_row {
     int depth, rows;
     double us, gb_per_s, gflop_per_s, share;
 } attend_row;
-
-/* Multiplications and additions of one layer: rows that see depth + 1 .. depth + rows tokens. */
-static double flop_of(const model_config *c, int depth, int rows) {
-    double seen = (double)rows * depth + (double)rows * (rows + 1) / 2;
-    return 2 * seen * c->n_heads_q * (c->dim_k + c->dim_v);
-}
 
 static int measure(bench_cache *b, int depth, int rows, double bandwidth, attend_row *out) {
     double ms[BENCH_REPEATS];
@@ -56,37 +65,46 @@ static int measure(bench_cache *b, int depth, int rows, double bandwidth, attend
     int layers = b->config.n_layers;
     double s = bench_median(ms, n) / 1e3 / layers;
     double bytes = (double)b->bytes_per_token / layers * (depth + rows);
-    *out = (attend_row){ depth, rows, s * 1e6, bytes / s / 1e9, flop_of(&b->config, depth, rows) / s / 1e9, 0 };
+    double flop = bench_attend_flop(&b->config, depth, rows);
+    *out = (attend_row){ depth, rows, s * 1e6, bytes / s / 1e9, flop / s / 1e9, 0 };
     if (bandwidth > 0) out->share = bytes / s / bandwidth;
     return CLI_DONE;
 }
 
-static void tell(const attend_row *r, bool json, json_t *rows) {
+static void header_tell(const model_config *c, int n_threads, double bandwidth) {
+    printf("%s, %d threads, read bandwidth %.1f GB/s; %d query and %d key/value heads of %d\n"
+           "%-8s %8s %6s %14s %9s %10s %9s %11s\n",
+           kvt_cpu(), n_threads, bandwidth / 1e9, c->n_heads_q, c->n_heads_kv, c->dim_k, "phase", "depth", "rows",
+           "us per layer", "GB/s", "of read", "GFLOP/s", "per thread");
+}
+
+static void tell(const attend_row *r, int n_threads, const model_config *c, json_t *rows, bool json) {
     const char *kind = r->rows == 1 ? "decode" : "prefill";
     if (json)
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "phase", kind, "depth", r->depth,
-                                              "rows", r->rows, "us_per_layer", r->us, "gb_per_s", r->gb_per_s,
-                                              "gflop_per_s", r->gflop_per_s, "bandwidth_share", r->share));
+        json_array_append_new(
+            rows, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "phase", kind, "depth", r->depth,
+                            "rows", r->rows, "n_heads", c->n_heads_q, "n_heads_kv", c->n_heads_kv, "dim", c->dim_k,
+                            "us_per_layer", r->us, "gb_per_s", r->gb_per_s, "gflop_per_s", r->gflop_per_s,
+                            "bandwidth_share", r->share));
     else
-        printf("%-8s %8d %6d %14.1f %9.2f %9.1f %8.1f %%\n", kind, r->depth, r->rows, r->us, r->gb_per_s,
-               r->gflop_per_s, 100 * r->share);
+        printf("%-8s %8d %6d %14.1f %9.2f %8.1f %% %9.1f %11.1f\n", kind, r->depth, r->rows, r->us, r->gb_per_s,
+               100 * r->share, r->gflop_per_s, r->gflop_per_s / n_threads);
 }
 
 static int run(const attend_options *o, bench_cache *b, kvt_workers *team, const model_config *config) {
     int depth[OPTION_LIST_MAX], n = option_list(o->depths, depth), most = 0;
     for (int i = 0; i < n; i++)
         if (depth[i] > most) most = depth[i];
+    int n_threads = kvt_workers_count(team);
     double bandwidth = bench_bandwidth(team);
     int status = bench_cache_open(b, config, team, &o->common, most + o->rows, o->rows > 512 ? o->rows : 512);
+    if (status != CLI_DONE) return status;
     json_t *rows = json_array();
-    if (!o->common.json)
-        printf("%s, %d threads, read bandwidth %.1f GB/s\n%-8s %8s %6s %14s %9s %9s %10s\n", kvt_cpu(),
-               kvt_workers_count(team), bandwidth / 1e9, "phase", "depth", "rows", "us per layer", "GB/s", "GFLOP/s",
-               "of read");
+    if (!o->common.json) header_tell(config, n_threads, bandwidth);
     for (int i = 0; i < 2 * n && status == CLI_DONE; i++) {
         attend_row r;
         status = measure(b, depth[i % n], i < n ? 1 : o->rows, bandwidth, &r);
-        if (status == CLI_DONE) tell(&r, o->common.json, rows);
+        if (status == CLI_DONE) tell(&r, n_threads, config, rows, o->common.json);
     }
     if (status == CLI_DONE && o->common.json) return json_print(bench_json("bench attend", team, bandwidth, rows));
     json_decref(rows);
@@ -105,8 +123,9 @@ int bench_attend(int argc, char **argv) {
     const char *path = model_path(o.common.model);
     if (!path) return CLI_FAILED;
     if (model_describe(path, &config, &info, &err) != KVT_OK) return cli_fail("%s", err.text);
-    if (kvt_workers_open(&team, o.common.threads) != KVT_OK)
-        return cli_fail("%d threads cannot be had", o.common.threads);
+    status = geometry_read(&o, &config);
+    if (status == CLI_DONE) status = team_open(&team, o.common.threads);
+    if (status != CLI_DONE) return status;
     status = run(&o, &b, team, &config);
     bench_cache_close(&b);
     kvt_workers_close(team);

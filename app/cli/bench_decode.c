@@ -1,18 +1,27 @@
 /* bench_decode.c - kvtile bench decode and bench prefill: whole forward passes of the model. */
 #include "bench.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/sys.h"
+#include "plot/plot.h"
+
+/* What is measured for the picture's arithmetic roof. */
+enum { ROOF_ROWS = 512, ROOF_REPEATS = 5 };
 
 typedef struct forward_options {
     common_options common;
     const char *list; /* depths, or prompt lengths */
+    const char *plot; /* a picture's file; NULL: none */
     int steps;
 } forward_options;
 
 static int options_read(forward_options *o, bool decode, int argc, char **argv) {
     common_options *c = &o->common;
+    const option plot = { "--plot", "FILE.svg|FILE.png", OPTION_FILE, &o->plot,
+                          "draw a roofline: the steps below what memory and arithmetic allow" };
     const option rows[] = {
         OPTION_MODEL(*c),
         decode ? (option){ "--depths", "TOKENS,...", OPTION_LIST, &o->list,
@@ -31,6 +40,7 @@ static int options_read(forward_options *o, bool decode, int argc, char **argv) 
         OPTION_CHUNK(*c),
         OPTION_THREADS(*c),
         OPTION_JSON(*c),
+        plot, /* the last row is bench decode's alone */
     };
     const option_set set = {
         .command = decode ? "bench decode" : "bench prefill",
@@ -38,7 +48,7 @@ static int options_read(forward_options *o, bool decode, int argc, char **argv) 
         .about = decode ? "Time of one more token behind a given number of them (synthetic keys and values)."
                         : "Tokens per second of a prompt, computed in chunks.",
         .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
+        .n_options = sizeof rows / sizeof rows[0] - (decode ? 0 : 1),
     };
     return options_parse(&set, argc, argv);
 }
@@ -55,15 +65,17 @@ typedef struct forward {
 } forward;
 
 static int forward_open(forward *f, const forward_options *o, int slack) {
-    int most = 0, chunk = o->common.chunk;
+    int most = 0, chunk = o->common.chunk, rows = chunk;
     f->n_list = option_list(o->list, f->list);
     for (int i = 0; i < f->n_list; i++)
         if (f->list[i] > most) most = f->list[i];
+    if (o->plot && most < 2 * ROOF_ROWS) most = 2 * ROOF_ROWS;
+    if (o->plot && rows < ROOF_ROWS) rows = ROOF_ROWS;
     int status = loaded_open(&f->loaded, &o->common);
     if (status != CLI_DONE) return status;
     const model_config *c = model_config_of(f->loaded.model);
     f->bandwidth = bench_bandwidth(f->loaded.team);
-    status = bench_cache_open(&f->cache, c, f->loaded.team, &o->common, most + slack, chunk);
+    status = bench_cache_open(&f->cache, c, f->loaded.team, &o->common, most + slack, rows);
     if (status != CLI_DONE) return status;
     f->tokens = malloc((size_t)chunk * sizeof *f->tokens);
     f->logits = malloc((size_t)c->n_vocab * sizeof *f->logits);
@@ -100,12 +112,7 @@ static double step_ms(forward *f, int n_rows) {
 
 /* --------------------------------------------------------------------------------------------------- decode */
 
-typedef struct decode_row {
-    int depth;
-    double ms, attend_ms, attend_bytes, attend_gb_per_s, share;
-} decode_row;
-
-static int decode_measure(forward *f, int depth, int steps, decode_row *out) {
+static int decode_measure(forward *f, int depth, int steps, bench_token *out) {
     double ms[BENCH_REPEATS], attend[BENCH_REPEATS];
     int status = bench_cache_fill(&f->cache, depth);
     /* The first step warms up; each is dropped again, so that all are at the same depth. */
@@ -119,43 +126,99 @@ static int decode_measure(forward *f, int depth, int steps, decode_row *out) {
         attend[i] = alone;
     }
     if (status != CLI_DONE) return status;
-    *out = (decode_row){ .depth = depth, .ms = bench_median(ms, steps), .attend_ms = bench_median(attend, steps) };
-    out->attend_bytes = (double)f->cache.bytes_per_token * (depth + 1);
-    out->attend_gb_per_s = out->attend_bytes / out->attend_ms / 1e6;
-    out->share = f->bandwidth > 0 ? out->attend_gb_per_s * 1e9 / f->bandwidth : 0;
+    model_products products = model_products_of(f->loaded.model);
+    const model_config *c = &f->cache.config;
+    *out = (bench_token){ .depth = depth };
+    out->attend.flop = bench_attend_flop(c, depth, 1) * c->n_layers;
+    out->attend.bytes = (double)f->cache.bytes_per_token * (depth + 1);
+    out->attend.ms = bench_median(attend, steps);
+    out->step.flop = out->attend.flop + 2 * (double)products.n_weights;
+    out->step.bytes = out->attend.bytes + (double)products.packed_bytes;
+    out->step.ms = bench_median(ms, steps);
     return CLI_DONE;
 }
 
-static void decode_tell(const decode_row *r, bool json, json_t *rows) {
+static void decode_tell(const bench_token *t, double bandwidth, bool json, json_t *rows) {
+    double ms = t->step.ms, rate = t->attend.bytes / t->attend.ms * 1e3;
+    double share = bandwidth > 0 ? rate / bandwidth : 0;
     if (json)
         json_array_append_new(rows,
-                              json_pack("{s:i, s:f, s:f, s:I, s:f, s:f}", "depth", r->depth, "ms_per_token", r->ms,
-                                        "tokens_per_s", 1e3 / r->ms, "attend_bytes", (json_int_t)r->attend_bytes,
-                                        "attend_gb_per_s", r->attend_gb_per_s, "bandwidth_share", r->share));
+                              json_pack("{s:i, s:f, s:f, s:I, s:f, s:f}", "depth", t->depth, "ms_per_token", ms,
+                                        "tokens_per_s", 1e3 / ms, "attend_bytes", (json_int_t)t->attend.bytes,
+                                        "attend_gb_per_s", rate / 1e9, "bandwidth_share", share));
     else
-        printf("%8d %10.2f %10.1f %11.2f %12s %8.2f %8.1f %%\n", r->depth, r->ms, 1e3 / r->ms, r->attend_ms,
-               show_bytes(r->attend_bytes).text, r->attend_gb_per_s, 100 * r->share);
+        printf("%8d %10.2f %10.1f %11.2f %12s %8.2f %8.1f %%\n", t->depth, ms, 1e3 / ms, t->attend.ms,
+               show_bytes(t->attend.bytes).text, rate / 1e9, 100 * share);
+}
+
+/* The best that attention of many tokens over a short context reaches: the arithmetic roof of the picture. */
+static int prefill_attend(forward *f, bench_work *out) {
+    const model_config *c = &f->cache.config;
+    int status = bench_cache_fill(&f->cache, ROOF_ROWS);
+    for (int i = 0; i < ROOF_REPEATS && status == CLI_DONE; i++) {
+        double ms = bench_attend_ms(&f->cache, ROOF_ROWS);
+        if (ms < 0) return CLI_FAILED;
+        if (i == 0 || ms < out->ms) out->ms = ms;
+    }
+    out->flop = bench_attend_flop(c, ROOF_ROWS, ROOF_ROWS) * c->n_layers;
+    out->bytes = (double)f->cache.bytes_per_token * 2 * ROOF_ROWS;
+    return status;
+}
+
+/* The model's own name, or its file's, as a 0-terminated UTF-8 line. */
+static bool title_of(const loaded *l, byte_list *out) {
+    char line[PATH_MAX + 32];
+    const char *name = model_info_of(l->model)->name, *slash = strrchr(l->path, '/');
+    if (!name[0]) name = slash ? slash + 1 : l->path;
+    snprintf(line, sizeof line, "Roofline of decoding: %s", name);
+    file_one_line(line);
+    return utf8_repair(line, strlen(line) + 1, out) == KVT_OK;
+}
+
+static int decode_plot(forward *f, const forward_options *o, bench_roofline *r) {
+    char machine[160];
+    byte_list title = { 0 };
+    engine_options e = common_engine_options(&o->common);
+    snprintf(machine, sizeof machine, "%s, %d threads, keys %s, values %s; numbers at points: tokens in the cache",
+             kvt_cpu(), kvt_workers_count(f->loaded.team), kvt_format_name(e.k_format), kvt_format_name(e.v_format));
+    r->bandwidth = f->bandwidth;
+    r->prefill_rows = ROOF_ROWS;
+    int status = prefill_attend(f, &r->prefill);
+    if (status == CLI_DONE && !title_of(&f->loaded, &title)) status = cli_fail("no memory for the picture's title");
+    r->model = title.at;
+    r->machine = machine;
+    if (status == CLI_DONE) status = bench_roofline_draw(r, o->plot);
+    byte_list_free(&title);
+    return status;
+}
+
+static int decode_run(forward *f, const forward_options *o, json_t *rows) {
+    bench_roofline roofline = { 0 };
+    bool json = o->common.json;
+    if (!json)
+        printf("%s, %d threads, read bandwidth %.1f GB/s\n%8s %10s %10s %11s %12s %8s %10s\n", kvt_cpu(),
+               kvt_workers_count(f->loaded.team), f->bandwidth / 1e9, "depth", "ms/token", "tokens/s", "attention",
+               "reads", "GB/s", "of read");
+    for (int i = 0; i < f->n_list; i++) {
+        bench_token *t = &roofline.tokens[roofline.n_tokens++];
+        if (decode_measure(f, f->list[i], o->steps, t) != CLI_DONE) return CLI_FAILED;
+        decode_tell(t, f->bandwidth, json, rows);
+    }
+    int status = json ? json_print(bench_json("bench decode", f->loaded.team, f->bandwidth, json_incref(rows)))
+                      : cli_flush();
+    return status == CLI_DONE && o->plot ? decode_plot(f, o, &roofline) : status;
 }
 
 int bench_decode(int argc, char **argv) {
     forward_options o = { .common = common_options_default(), .list = "0,1024,8192,32768", .steps = 15 };
     int status = options_read(&o, true, argc, argv);
     if (status != OPTIONS_GO) return status;
+    if (o.plot && !plot_named(o.plot))
+        return cli_usage("bench decode", "--plot wants a name that ends in .svg or .png, not \"%s\"", o.plot);
     forward f = { 0 };
     json_t *rows = json_array();
     status = forward_open(&f, &o, 1);
-    if (status == CLI_DONE && !o.common.json)
-        printf("%s, %d threads, read bandwidth %.1f GB/s\n%8s %10s %10s %11s %12s %8s %10s\n", kvt_cpu(),
-               kvt_workers_count(f.loaded.team), f.bandwidth / 1e9, "depth", "ms/token", "tokens/s", "attention",
-               "reads", "GB/s", "of read");
-    for (int i = 0; i < f.n_list && status == CLI_DONE; i++) {
-        decode_row r;
-        status = decode_measure(&f, f.list[i], o.steps, &r);
-        if (status == CLI_DONE) decode_tell(&r, o.common.json, rows);
-    }
-    if (status == CLI_DONE && o.common.json)
-        status = json_print(bench_json("bench decode", f.loaded.team, f.bandwidth, json_incref(rows)));
-    else if (status == CLI_DONE) status = cli_flush();
+    if (status == CLI_DONE) status = decode_run(&f, &o, rows);
     json_decref(rows);
     forward_close(&f);
     return status;

@@ -44,7 +44,14 @@ kvt_status model_describe(const char *path, model_config *config, model_info *in
 kvt_status model_open(model **out, const char *path, kvt_workers *team, error_text *err);
 void model_close(model *m); /* NULL is fine */
 
+/* The weights that a step multiplies with: every matrix of the layers, and the output matrix. */
+typedef struct model_products {
+    size_t n_weights;
+    size_t packed_bytes; /* a step of few rows reads each of them once */
+} model_products;
+
 const model_config *model_config_of(const model *m);
+model_products model_products_of(const model *m);
 const model_info *model_info_of(const model *m);
 const tokenizer *model_tokenizer(const model *m);
 /* NULL: the file has no chat template that this build knows; the error says which. */

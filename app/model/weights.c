@@ -161,11 +161,36 @@ kvt_status weights_load(model_weights *w, const model_arch *arch, const model_co
     return refuse_unknown(&l);
 }
 
+enum { LAYER_MATRICES = 7 };
+
+static void matrices_of(const layer_weights *w, kvt_matrix *out[LAYER_MATRICES]) {
+    kvt_matrix *all[LAYER_MATRICES] = { w->q, w->k, w->v, w->attn_output, w->gate, w->up, w->down };
+    memcpy(out, all, sizeof all);
+}
+
+static void products_add(model_products *p, const kvt_matrix *w) {
+    p->n_weights += kvt_matrix_rows(w) * kvt_matrix_cols(w);
+    p->packed_bytes += kvt_matrix_bytes(w);
+}
+
+model_products model_products_of(const model *m) {
+    const model_weights *w = &m->weights;
+    model_products p = { 0 };
+    kvt_matrix *all[LAYER_MATRICES];
+    products_add(&p, w->output);
+    for (int i = 0; i < w->n_layers; i++) {
+        matrices_of(&w->layer[i], all);
+        for (int j = 0; j < LAYER_MATRICES; j++) products_add(&p, all[j]);
+    }
+    return p;
+}
+
 static void layer_free(layer_weights *w, size_t norm_bytes) {
+    kvt_matrix *all[LAYER_MATRICES];
     mem_give(NULL, w->attn_norm, norm_bytes);
     mem_give(NULL, w->ffn_norm, norm_bytes);
-    kvt_matrix *all[] = { w->q, w->k, w->v, w->attn_output, w->gate, w->up, w->down };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) kvt_matrix_free(all[i]);
+    matrices_of(w, all);
+    for (int i = 0; i < LAYER_MATRICES; i++) kvt_matrix_free(all[i]);
 }
 
 void weights_free(model_weights *w) {

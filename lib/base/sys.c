@@ -60,3 +60,22 @@ bool sys_has_avx512(void) {
     return false;
 #endif
 }
+
+bool sys_has_avx512bf16(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return sys_has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVX512BF16);
+#else
+    return false;
+#endif
+}
+
+/* Measured: one a cycle on AMD's Zen 4, a quarter of that on Intel's Sapphire Rapids, which has AMX for the purpose. */
+bool sys_bf16_is_fast(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx;
+#else
+    return false;
+#endif
+}

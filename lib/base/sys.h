@@ -12,5 +12,7 @@ uint64_t sys_now_ns(void);     /* monotonic */
 
 bool sys_has_avx2(void);   /* with FMA and F16C */
 bool sys_has_avx512(void); /* F, BW, DQ, VL and VNNI */
+bool sys_has_avx512bf16(void);
+bool sys_bf16_is_fast(void); /* vdpbf16ps, where there is one, takes no longer than a multiply-add */
 
 #endif

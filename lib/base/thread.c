@@ -201,6 +201,10 @@ void thread_run(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
     fp_leave(fp);
 }
 
+uint32_t thread_runs(const kvt_workers *team) {
+    return (uint32_t)(atomic_load(&team->ticket) >> 32); /* each run has a generation of its own */
+}
+
 void kvt_workers_run(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
     thread_run(team, n_items, fn, ctx);
 }

@@ -9,4 +9,7 @@
 /* Run on a pool that may be absent (NULL: on the caller alone, as worker 0). */
 void thread_run(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx);
 
+/* Runs so far that were offered to other threads. Wraps around at 2^32: the difference of two calls is what counts. */
+uint32_t thread_runs(const kvt_workers *team);
+
 #endif

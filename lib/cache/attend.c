@@ -132,6 +132,7 @@ static void rows_together(const attend_job *job, attend_worker *w, int first, in
         .position = w->position + row,
         .q = w->q + (size_t)row * (size_t)shape->pad_k,
         .c = shape->c,
+        .narrow_q = c->math == KVT_MATH_FAST && c->k_element == ELEMENT_BF16,
         .narrow = c->math == KVT_MATH_FAST && c->v_element == ELEMENT_BF16,
     };
     attn_segment_run(c->kernels, &segment, &w->scratch, m, l, o);

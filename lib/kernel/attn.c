@@ -24,9 +24,9 @@ static int pairs_of(int n_tokens) { return (n_tokens + 2 * TILE - 1) / (2 * TILE
 
 /* ------------------------------------------------------------------------------------ the order of reading
  *
- * Keys of a step, values of that step, keys of the next one. In a block the keys of all heads lie behind each other, and
- * so do their values; where several heads are read, it is pair of tiles by pair of tiles, heads inside, so that memory
- * is read in stretches that are as long as can be. */
+ * Keys of a step, values of that step, keys of the next one. In a block the keys of all heads lie behind each other,
+ * and so do their values; where several heads are read, it is pair of tiles by pair of tiles, heads inside, so that
+ * memory is read in stretches that are as long as can be. */
 
 /* Pairs of tiles that a call of a kernel takes. */
 static int pairs_per_call(const attn_segment *seg, int n_pairs) { return seg->n_heads == 1 ? n_pairs : 1; }
@@ -65,26 +65,37 @@ static size_t tile_bytes_least(const attn_segment *seg) {
 
 /* --------------------------------------------------------------------------------------------------- a step */
 
-/* Query rows as the kernels of scores read them: a pair of elements of every row, then the next pair. */
-static void queries_pair(const attn_segment *seg, attn_scratch *scratch) {
+static attn_qk_fn qk_of(const kernels *k, const attn_segment *seg) {
+    return seg->narrow_q && k->attn_qk_pairs ? k->attn_qk_pairs : k->attn_qk[seg->k_format];
+}
+static int weighs_pairs(const kernels *k, const attn_segment *seg) { return seg->narrow && k->attn_pv_pairs; }
+
+/* Query rows as the kernels of scores read them: a step of both chains of every row, then the next step. */
+static void queries_spread(const kernels *k, const attn_segment *seg, attn_scratch *scratch) {
+    const int pairs = seg->narrow_q && k->attn_qk_pairs;
     for (int r = 0; r < seg->n_heads * seg->n_rows; r++) {
         const float *q = seg->q + (size_t)r * (size_t)seg->dim_k;
-        for (int i = 0; i < seg->dim_k / 2; i++) memcpy(scratch->q[i][r], q + 2 * i, 2 * sizeof *q);
+        for (int i = 0; !pairs && i < seg->dim_k / 2; i++) memcpy(scratch->q[i][r], q + 2 * i, 2 * sizeof *q);
+        for (int i = 0; pairs && i < seg->dim_k / 4; i++, q += 4) {
+            const uint32_t both[2] = {attn_pair(q[0], q[2]), attn_pair(q[1], q[3])};
+            memcpy(scratch->q[i][r], both, sizeof both);
+        }
     }
 }
 
 static const void *const *step_scores(const kernels *k, const attn_segment *seg, attn_scratch *scratch,
                                       const void *const *stream, int n_pairs) {
+    const attn_qk_fn qk = qk_of(k, seg);
     const int n = pairs_per_call(seg, n_pairs);
     for (int pair = 0; pair < n_pairs; pair += n) {
         for (int h = 0; h < seg->n_heads; h++, stream += 2 * n) {
-            k->attn_qk[seg->k_format](&(attn_qk_args){.k_tile = stream,
-                                                      .n_pairs = n,
-                                                      .dim = seg->dim_k,
-                                                      .n_rows = seg->n_rows,
-                                                      .q = scratch->q[0][h * seg->n_rows],
-                                                      .s = scratch->s[2 * pair] + h * seg->n_rows * TILE,
-                                                      .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
+            qk(&(attn_qk_args){.k_tile = stream,
+                               .n_pairs = n,
+                               .dim = seg->dim_k,
+                               .n_rows = seg->n_rows,
+                               .q = scratch->q[0][h * seg->n_rows],
+                               .s = scratch->s[2 * pair] + h * seg->n_rows * TILE,
+                               .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
         }
     }
     return stream;
@@ -93,6 +104,7 @@ static const void *const *step_scores(const kernels *k, const attn_segment *seg,
 /* Scores to weights, row by row. A row that sees nothing of the step weighs everything with 0 and keeps its state. */
 static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch *scratch, int at, int n, float *m,
                          float *o) {
+    const attn_softmax_fn softmax = weighs_pairs(k, seg) ? k->attn_softmax_pairs : k->attn_softmax;
     for (int r = 0; r < seg->n_heads * seg->n_rows; r++) {
         attn_row row = {.s = &scratch->s[0][r * TILE],
                         .n_pairs = pairs_of(n),
@@ -104,7 +116,7 @@ static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch
                         .dim = seg->dim_v};
         row.n_visible = least(seg->position[r % seg->n_rows] - (seg->first + at) + 1, n);
         if (row.n_visible > 0) {
-            k->attn_softmax(&row);
+            softmax(&row);
         } else {
             for (int t = 0; t < 2 * row.n_pairs; t++) memset(&scratch->s[t][r * TILE], 0, TILE * sizeof(float));
         }
@@ -113,16 +125,17 @@ static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch
 
 static const void *const *step_values(const kernels *k, const attn_segment *seg, const attn_scratch *scratch,
                                       const void *const *stream, int n_pairs, float *o) {
+    const attn_pv_fn pv = weighs_pairs(k, seg) ? k->attn_pv_pairs : k->attn_pv[seg->v_format];
     const int n = pairs_per_call(seg, n_pairs);
     for (int pair = 0; pair < n_pairs; pair += n) {
         for (int h = 0; h < seg->n_heads; h++, stream += 2 * n) {
-            k->attn_pv[seg->v_format](&(attn_pv_args){.v_tile = stream,
-                                                      .n_pairs = n,
-                                                      .dim = seg->dim_v,
-                                                      .n_rows = seg->n_rows,
-                                                      .p = scratch->s[2 * pair] + h * seg->n_rows * TILE,
-                                                      .o = o + (size_t)(h * seg->n_rows) * (size_t)seg->dim_v,
-                                                      .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
+            pv(&(attn_pv_args){.v_tile = stream,
+                               .n_pairs = n,
+                               .dim = seg->dim_v,
+                               .n_rows = seg->n_rows,
+                               .p = scratch->s[2 * pair] + h * seg->n_rows * TILE,
+                               .o = o + (size_t)(h * seg->n_rows) * (size_t)seg->dim_v,
+                               .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
         }
     }
     return stream;
@@ -137,7 +150,7 @@ void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *s
     memset(o, 0, n_o * sizeof *o);
     if (n_tokens > 0) {
         stream_make(seg, n_tokens, scratch->stream);
-        queries_pair(seg, scratch);
+        queries_spread(k, seg, scratch);
     }
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
         const int n = least(n_tokens - at, ATTN_STEP);

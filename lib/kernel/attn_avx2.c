@@ -9,9 +9,10 @@ typedef __m256 lanes;
 #define LANES 8
 /* 16 registers: 4 rows of two chains and their sums, and the operands. */
 #define ROWS 4
-#define PAIRS 1
+#define STEPS 1
 #define PV_COLUMNS(rows) ((rows) == 1 ? 4 : (rows) == 2 ? 2 : 1)
 #define COLUMNS_MOST 4
+#define PV_PAIRS 2
 
 WORD lanes lanes_zero(void) { return _mm256_setzero_ps(); }
 WORD lanes lanes_load(const void *p) { return _mm256_loadu_ps(p); }

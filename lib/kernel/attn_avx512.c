@@ -9,10 +9,11 @@ typedef __m512 lanes;
 #define LANES 16
 /* 32 registers: 8 rows of two chains and their sums, and the operands. */
 #define ROWS 8
-#define PAIRS 4
+#define STEPS 4
 /* All that registers hold, but for the widest blocks, whose sums need them. */
 #define PV_COLUMNS(rows) ((rows) <= 3 ? 4 : (rows) == 4 ? 2 : 1)
 #define COLUMNS_MOST 4
+#define PV_PAIRS 2
 
 WORD lanes lanes_zero(void) { return _mm512_setzero_ps(); }
 WORD lanes lanes_load(const void *p) { return _mm512_loadu_ps(p); }

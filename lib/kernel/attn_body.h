@@ -4,59 +4,59 @@
  *
  *     lanes, LANES           a register of floats, and how many: half a line's or a whole line's
  *     ROWS                   rows that are computed at once at most, two chains each
- *     PAIRS                  pairs of elements that a loop takes at a time
+ *     STEPS                  steps of both chains that a loop takes at a time
+ *     PV_PAIRS               pairs of tiles of values that stay in the first-level cache for all rows
  *     PV_COLUMNS(rows)       registers of dimensions side by side where values are summed, up to COLUMNS_MOST
  *
  * and per format:
  *
  *     NAME(f)                f with the format's name
  *     BYTES                  of an element
- *     LOAD(line, odd, x, y)  what the even and the odd chains take from a line; where a line holds one element per
- *                            lane, those of the odd chain lie `odd` bytes behind it
- *     SPREAD(f, x, y)        the factors f[0] and f[1] to multiply that with
+ *     STEP                   elements that a step of both chains takes, half of them each
+ *     LOAD(line, odd, x, y)  what the even and the odd chains take from a line; where it needs a second line, that lies
+ *                            `odd` bytes behind the first
+ *     ADD(f, x, y, e, o)     one step of both chains: x by the factor f[0] to e, y by f[1] to o
  *     FOLD(x, y)             the sums even + odd, lane by lane
  *
  * A chain's order is the contract's; which chains run side by side is free, and all that differs between the paths. */
 
-/* Bytes of 16 lanes of one pair of elements: a step of both chains in a tile of keys. */
-#define PAIR_BYTES (TILE * 2 * BYTES)
+/* Of a step of both chains in a tile of keys. */
+#define STEP_BYTES (TILE * STEP * BYTES)
 
 /* Scores of a fixed number of rows and columns, a column being LANES tokens, from token t of a pair of tiles on. */
 WORD void NAME(qk_block)(const int rows, const int columns, const uint8_t *const *k, size_t dim, const float *q,
                          size_t t, float *s, const uint8_t *const *next, size_t next_bytes) {
-    lanes sum[ROWS][2], even[ROWS][2], odd[ROWS][2], x[2], y[2], fx, fy;
+    lanes sum[ROWS][2], even[ROWS][2], odd[ROWS][2], x[2], y[2];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int c = 0; c < columns; c++) sum[r][c] = lanes_zero();
     }
     for (size_t d = 0; d < dim; d += 32) {
-        const size_t from = d / 2 * PAIR_BYTES, n_pairs = dim - d < 32 ? 8 : 16;
+        const size_t from = d / STEP * STEP_BYTES, n_steps = (dim - d < 32 ? 16 : 32) / STEP;
         const uint8_t *line[2], *ahead[2];
         UNROLL for (int c = 0; c < columns; c++) {
             const size_t token = t + (size_t)c * LANES, tile = token / TILE, lane = token % TILE;
             line[c] = k[tile] + from + lane * 4;
             ahead[c] = lane == 0 && from < next_bytes ? next[tile] + from : line[c];
         }
-        const float *f = q + d * ATTN_ROWS;
+        const float *f = q + d / STEP * (ATTN_ROWS * 2);
         UNROLL for (int r = 0; r < rows; r++) {
             UNROLL for (int c = 0; c < columns; c++) even[r][c] = odd[r][c] = lanes_zero();
         }
-        for (size_t i = 0; i < n_pairs; i += PAIRS) {
-            UNROLL for (int j = 0; j < PAIRS; j++) {
+        for (size_t i = 0; i < n_steps; i += STEPS) {
+            UNROLL for (int j = 0; j < STEPS; j++) {
                 UNROLL for (int c = 0; c < columns; c++) {
                     LOAD(line[c], 64, x[c], y[c]);
-                    UNROLL for (int b = 0; b < PAIR_BYTES; b += 64) prefetch_line(ahead[c] + b);
-                    line[c] += PAIR_BYTES;
-                    ahead[c] += PAIR_BYTES;
+                    UNROLL for (int b = 0; b < STEP_BYTES; b += 64) prefetch_line(ahead[c] + b);
+                    line[c] += STEP_BYTES;
+                    ahead[c] += STEP_BYTES;
                 }
                 UNROLL for (int r = 0; r < rows; r++) {
-                    SPREAD(f + (j * ATTN_ROWS + r) * 2, fx, fy);
                     UNROLL for (int c = 0; c < columns; c++) {
-                        even[r][c] = lanes_fma(x[c], fx, even[r][c]);
-                        odd[r][c] = lanes_fma(y[c], fy, odd[r][c]);
+                        ADD(f + (j * ATTN_ROWS + r) * 2, x[c], y[c], even[r][c], odd[r][c]);
                     }
                 }
             }
-            f += PAIRS * ATTN_ROWS * 2;
+            f += STEPS * ATTN_ROWS * 2;
         }
         UNROLL for (int r = 0; r < rows; r++) {
             UNROLL for (int c = 0; c < columns; c++) sum[r][c] = lanes_add(sum[r][c], FOLD(even[r][c], odd[r][c]));
@@ -98,22 +98,20 @@ WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const
             const uint8_t *line = v[tile] + d * 4;
             const uint8_t *ahead = from < next_bytes ? next[tile] + from : line;
             const float *f = p + tile * (ATTN_ROWS * TILE);
-            for (int i = 0; i < TILE / 2; i += PAIRS) {
-                UNROLL for (int j = 0; j < PAIRS; j++) {
-                    UNROLL for (int b = 0; b < columns * LANES * 2 * BYTES; b += 64) prefetch_line(ahead + b);
+            for (int i = 0; i < TILE / STEP; i += STEPS) {
+                UNROLL for (int j = 0; j < STEPS; j++) {
+                    UNROLL for (int b = 0; b < columns * LANES * STEP * BYTES; b += 64) prefetch_line(ahead + b);
                     UNROLL for (int c = 0; c < columns; c++) {
-                        lanes x, y, fx, fy;
+                        lanes x, y;
                         LOAD(line + c * LANES * 4, dim * 4, x, y);
                         UNROLL for (int r = 0; r < rows; r++) {
-                            SPREAD(f + r * TILE + 2 * j, fx, fy);
-                            even[r][c] = lanes_fma(x, fx, even[r][c]);
-                            odd[r][c] = lanes_fma(y, fy, odd[r][c]);
+                            ADD(f + r * TILE + 2 * j, x, y, even[r][c], odd[r][c]);
                         }
                     }
-                    line += dim * 2 * BYTES;
-                    ahead += columns * LANES * 2 * BYTES;
+                    line += dim * STEP * BYTES;
+                    ahead += columns * LANES * STEP * BYTES;
                 }
-                f += 2 * PAIRS;
+                f += 2 * STEPS;
             }
         }
         UNROLL for (int r = 0; r < rows; r++) {
@@ -191,19 +189,24 @@ static void NAME(pv)(const attn_pv_args *a) {
 #endif
     };
     const int most = rows_per_block(a->n_rows, ROWS);
-    const void *const *next = a->ahead.tile;
-    for (int r = 0, rows; r < a->n_rows; r += rows, next = a->v_tile) {
-        rows = a->n_rows - r < most ? a->n_rows - r : most;
-        pv_of[rows]((const uint8_t *const *)a->v_tile, a->n_pairs, (size_t)a->dim, a->p + r * TILE,
-                    a->o + (size_t)r * (size_t)a->dim, (const uint8_t *const *)next, a->ahead.bytes);
+    for (int pair = 0, n; pair < a->n_pairs; pair += n) {
+        n = a->n_pairs - pair < PV_PAIRS ? a->n_pairs - pair : PV_PAIRS;
+        const uint8_t *const *v = (const uint8_t *const *)a->v_tile + 2 * pair;
+        const uint8_t *const *next = (const uint8_t *const *)a->ahead.tile + 2 * pair;
+        const float *p = a->p + 2 * pair * (ATTN_ROWS * TILE);
+        for (int r = 0, rows; r < a->n_rows; r += rows, next = v) {
+            rows = a->n_rows - r < most ? a->n_rows - r : most;
+            pv_of[rows](v, n, (size_t)a->dim, p + r * TILE, a->o + (size_t)r * (size_t)a->dim, next, a->ahead.bytes);
+        }
     }
 }
 
 #undef ROWS_FN
 #undef QK_COLUMNS
-#undef PAIR_BYTES
+#undef STEP_BYTES
 #undef NAME
 #undef BYTES
 #undef LOAD
-#undef SPREAD
+#undef ADD
+#undef STEP
 #undef FOLD

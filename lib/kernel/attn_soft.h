@@ -1,7 +1,7 @@
-/* attn_soft.h - softmax of a step, merging of segments and the last division, in the 16-lane words of one instruction
- * set.
+/* attn_soft.h - softmax of a step in the 16-lane words of one instruction set.
  *
- * Included once by attn_avx2.c and attn_avx512.c, after their words. */
+ * Included once by each of its files, after their words and STORE_WEIGHTS(s, w), which puts 16 weights where scores
+ * were. */
 #include <math.h>
 
 #include "scalar.h"
@@ -47,7 +47,7 @@ WORD vf softmax_narrow(vf p, const int how) {
     return how == NARROW_NOT ? p : how == NARROW_WEIGHT ? vf_narrow_weight(p) : vf_narrow(p);
 }
 
-WORD void softmax_pairs(const attn_row *row, const int how) {
+WORD void softmax_pairs(const attn_row *row, const int how) { /* pairs of tiles */
     const vf c = vf_set1(row->c), m = vf_set1(-*row->m);
     vf l = vf_load(row->l);
     float *s = row->s;
@@ -55,8 +55,8 @@ WORD void softmax_pairs(const attn_row *row, const int how) {
         const int left = row->n_visible - pair * 2 * TILE;
         vf a = softmax_weights(s, c, m, left), b = softmax_weights(s + ATTN_ROWS * TILE, c, m, left - TILE);
         l = vf_add(l, vf_add(a, b));
-        vf_store(s, softmax_narrow(a, how));
-        vf_store(s + ATTN_ROWS * TILE, softmax_narrow(b, how));
+        STORE_WEIGHTS(s, softmax_narrow(a, how));
+        STORE_WEIGHTS(s + ATTN_ROWS * TILE, softmax_narrow(b, how));
     }
     vf_store(row->l, l);
 }
@@ -67,33 +67,8 @@ static int softmax_how(const attn_row *row) {
     return *row->m > -0x1p30f && *row->m < 0x1p30f ? NARROW_WEIGHT : NARROW_ANY;
 }
 
-static void softmax(const attn_row *row) {
+/* The maximum, before the weights. */
+static void softmax_begin(const attn_row *row) {
     float top = softmax_top(row) * row->c;
     if (!(top <= *row->m + 8)) softmax_raise(row, top);
-    switch (softmax_how(row)) {
-    case NARROW_NOT: softmax_pairs(row, NARROW_NOT); break;
-    case NARROW_WEIGHT: softmax_pairs(row, NARROW_WEIGHT); break;
-    default: softmax_pairs(row, NARROW_ANY);
-    }
-}
-
-static void merge(int dim, float *M, float *L, float *O, float m, float l, const float *o) {
-    if (l == 0) return;
-    if (*L == 0) {
-        *M = m;
-        *L = l;
-        memcpy(O, o, (size_t)dim * sizeof *O);
-        return;
-    }
-    const float top = m > *M ? m : *M, old = scalar_exp2(*M - top), new = scalar_exp2(m - top);
-    *M = top;
-    *L = scalar_fma(l, new, *L * old);
-    for (int d = 0; d < dim; d += TILE) {
-        vf_store(O + d, vf_fma(vf_load(o + d), vf_set1(new), vf_mul(vf_load(O + d), vf_set1(old))));
-    }
-}
-
-static void finish(int dim, float L, const float *O, float *out) {
-    const vf scale = vf_set1(1 / L);
-    for (int d = 0; d < dim; d += TILE) vf_store(out + d, vf_mul(vf_load(O + d), scale));
 }

@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "format/format.h"
 
@@ -42,7 +43,8 @@ typedef struct attn_ahead {
 typedef struct attn_qk_args {
     const void *const *k_tile; /* [2 * n_pairs] */
     int n_pairs, dim, n_rows;
-    const float *q;            /* [dim/2][ATTN_ROWS][2]: pairs of elements, as they are used */
+    const float *q;            /* [dim/2][ATTN_ROWS][2]: pairs of elements, as they are used. Of the kernel on bf16:
+                                  [dim/4][ATTN_ROWS][2] dwords, see attn_pair */
     float *s;                  /* [2 * n_pairs][ATTN_ROWS][16] */
     attn_ahead ahead;          /* [2 * n_pairs] */
 } attn_qk_args;
@@ -52,7 +54,8 @@ typedef void (*attn_qk_fn)(const attn_qk_args *a);
 typedef struct attn_pv_args {
     const void *const *v_tile; /* [2 * n_pairs] */
     int n_pairs, dim, n_rows;
-    const float *p;            /* [2 * n_pairs][ATTN_ROWS][16] */
+    const float *p;            /* [2 * n_pairs][ATTN_ROWS][16]. Of the kernel on bf16: of these 16 the first 8 are
+                                  dwords, even and odd tokens of four in turn, see attn_pair */
     float *o;                  /* [n_rows][dim] */
     attn_ahead ahead;          /* [2 * n_pairs] */
 } attn_pv_args;
@@ -70,6 +73,15 @@ typedef struct attn_row {
     int dim;
 } attn_row;
 typedef void (*attn_softmax_fn)(const attn_row *row);
+
+/* Two steps of one chain as the instruction vdpbf16ps takes them: the upper half of a dword first, then the lower.
+ * Elements 4i and 4i + 2 are two steps of the even chain, 4i + 1 and 4i + 3 of the odd one. Inputs are bf16 values. */
+static inline uint32_t attn_pair(float first, float second) {
+    uint32_t upper, lower;
+    memcpy(&upper, &first, sizeof upper);
+    memcpy(&lower, &second, sizeof lower);
+    return upper | lower >> 16;
+}
 
 /* Fold a segment's (m, l, o) into the running (M, L, O), in segment order; they start as -inf, 0, 0. A segment whose l
  * is 0 is one that the row does not see. */
@@ -129,10 +141,14 @@ void math_sincos(double x, double *sine, double *cosine);
 /* ------------------------------------------------------------------------------------------- the table */
 
 typedef struct kernels {
-    const char *cpu; /* "scalar", "avx2", "avx512" */
+    const char *cpu; /* "scalar", "avx2", "avx512", "avx512bf16" */
     attn_qk_fn attn_qk[N_ELEMENT_FORMATS];
     attn_pv_fn attn_pv[N_ELEMENT_FORMATS];
     attn_softmax_fn attn_softmax;
+    /* Over bf16 tiles, with queries and weights that are bf16 values. NULL: the ones above do it. */
+    attn_qk_fn attn_qk_pairs;
+    attn_softmax_fn attn_softmax_pairs; /* narrows, and leaves weights as attn_pv_pairs takes them */
+    attn_pv_fn attn_pv_pairs;
     attn_merge_fn attn_merge;
     attn_finish_fn attn_finish;
     rows_norm_fn norm;
@@ -162,6 +178,7 @@ void matmul_avx2(kernels *k);
 void attn_avx512(kernels *k);
 void rows_avx512(kernels *k);
 void matmul_avx512(kernels *k);
+void attn_avx512bf16(kernels *k);
 #endif
 
 /* ------------------------------------------------------------- one segment, on any table (attn.c) */
@@ -178,9 +195,10 @@ typedef struct attn_segment {
     int dim_k, dim_v;
     int n_heads, n_rows; /* n_heads * n_rows is at most ATTN_ROWS */
     const int *position; /* [n_rows] absolute position of each row, the same for all heads */
-    const float *q;      /* [n_heads][n_rows][dim_k], narrowed to bf16 values already where the contract says so */
+    const float *q;      /* [n_heads][n_rows][dim_k] */
     float c;
-    int narrow; /* round weights to bf16 */
+    int narrow_q; /* q holds bf16 values, and so does k_tile */
+    int narrow;   /* round weights to bf16; v_tile holds bf16 values */
 } attn_segment;
 
 enum {

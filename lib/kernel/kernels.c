@@ -9,22 +9,32 @@
 #include "base/sys.h"
 #include "kvtile.h"
 
-enum { PATH_SCALAR, PATH_AVX2, PATH_AVX512, N_PATHS };
+enum { PATH_SCALAR, PATH_AVX2, PATH_AVX512, PATH_AVX512BF16, N_PATHS };
 
-static const char *const path_name[N_PATHS] = {"scalar", "avx2", "avx512"};
+static const char *const path_name[N_PATHS] = {"scalar", "avx2", "avx512", "avx512bf16"};
 static kernels table[N_PATHS];
 static int n_usable; /* the first n_usable tables are filled: what the machine can run */
 static int chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* The best path that the machine can run. */
-static int path_best(void) { return sys_has_avx512() ? PATH_AVX512 : sys_has_avx2() ? PATH_AVX2 : PATH_SCALAR; }
 
 static int path_find(const char *name) {
     for (int i = 0; name && i < N_PATHS; i++) {
         if (strcmp(name, path_name[i]) == 0) return i;
     }
     return -1;
+}
+
+/* The highest path that the machine can run. */
+static int path_highest(void) {
+    if (sys_has_avx512bf16()) return PATH_AVX512BF16;
+    return sys_has_avx512() ? PATH_AVX512 : sys_has_avx2() ? PATH_AVX2 : PATH_SCALAR;
+}
+
+/* The fastest, up to the one that KVTILE_CPU names. */
+static int path_choose(int highest) {
+    int limit = path_find(getenv("KVTILE_CPU"));
+    if (limit >= 0) return limit < highest ? limit : highest;
+    return highest == PATH_AVX512BF16 && !sys_bf16_is_fast() ? PATH_AVX512 : highest;
 }
 
 static void table_fill(kernels *k, int path) {
@@ -42,15 +52,15 @@ static void table_fill(kernels *k, int path) {
         rows_avx512(k);
         matmul_avx512(k);
     }
+    if (path >= PATH_AVX512BF16) attn_avx512bf16(k);
 #endif
     k->cpu = path_name[path];
 }
 
-/* KVTILE_CPU is a limit: what is above the machine, or unknown here, means the best that the machine has. */
 static void tables_make(void) {
-    int best = path_best(), limit = path_find(getenv("KVTILE_CPU"));
-    n_usable = best + 1;
-    chosen = limit < 0 || limit > best ? best : limit;
+    int highest = path_highest();
+    n_usable = highest + 1;
+    chosen = path_choose(highest);
     for (int i = 0; i < n_usable; i++) table_fill(&table[i], i);
 }
 
