@@ -1,5 +1,5 @@
-/* attend.c - owns the calls kvt_append and kvt_attend: one piece of a layer's attention, and what becomes of its results.
- * Leaves how a layer is cut into pieces to plan.c, a segment's arithmetic to kernel/.
+/* attend.c - owns the calls kvt_append and kvt_attend: one piece of a layer's attention, and what becomes of its
+ * results. Leaves how a layer is cut into pieces to plan.c, a segment's arithmetic to kernel/.
  *
  * A piece walks segments with all its rows, so that a segment is read from memory once. Its results are merged in the
  * order of the segments: by the piece itself if it has all of them, else by whoever finishes the last one. Both use the

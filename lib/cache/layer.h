@@ -12,8 +12,8 @@ enum {
                             (256 KiB at 64 dims in bf16) are read from L2 for all but the first 16 of them */
 };
 
-/* One layer. A block holds the key tiles of all key/value heads, then their value tiles, so that a step of attention over
- * several heads reads long stretches of memory:
+/* One layer. A block holds the key tiles of all key/value heads, then their value tiles, so that a step of attention
+ * over several heads reads long stretches of memory:
  *
  *     block  | head 0: K K | head 1: K K | ... | head 0: V V | head 1: V V | ...      (two tiles of 16 tokens: a
  *                                                                                      block of 32) */

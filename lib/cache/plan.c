@@ -1,5 +1,5 @@
-/* plan.c - owns how a layer's attention is cut into pieces, so that every thread has its share, long stretches of memory
- * are read at a time, and what several sequences share is read once. Leaves the work on a piece to attend.c.
+/* plan.c - owns how a layer's attention is cut into pieces, so that every thread has its share, long stretches of
+ * memory are read at a time, and what several sequences share is read once. Leaves the work on a piece to attend.c.
  *
  * An entry's rows of a head are one piece if that is no more than a thread's share. Else, or where the entry shares a
  * segment with others, it is cut at its segments, if the buffer of results has room. Pieces of few rows take several
@@ -151,7 +151,7 @@ static void entries_cut(planner *p) {
 
 /* ------------------------------------------------------------------------------------------------- pieces */
 
-/* Rows of a piece over a segment that several entries share: all of them, unless threads would have too little to do. */
+/* Rows of a piece over a segment that several entries share: all, unless threads would have too little to do. */
 static int rows_per_shared_piece(const planner *p) {
     const step *s = &p->c->step;
     int rows = p->c->layout.item_rows, n_threads = p->c->layout.n_threads;

@@ -133,7 +133,8 @@ static void sort_by_prefix(const kvt_cache *c, step *s) {
         s->prefix[i] = 0;
         if (i == 0) continue;
         const step_entry *a = &s->entry[s->by_prefix[i - 1]], *b = &s->entry[s->by_prefix[i]];
-        int n_tokens = blocks_shared(a, b) * c->layout.block_tokens, shorter = a->length < b->length ? a->length : b->length;
+        int n_tokens = blocks_shared(a, b) * c->layout.block_tokens;
+        int shorter = a->length < b->length ? a->length : b->length;
         s->prefix[i] = n_tokens < shorter ? n_tokens : shorter;
     }
 }

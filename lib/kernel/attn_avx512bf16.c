@@ -27,9 +27,10 @@ WORD void lanes_weave(const void *first, const void *second, lanes *lower, lanes
     *lower = _mm512_castsi512_ps(_mm512_mask_blend_epi16(below, _mm512_slli_epi32(x, 16), y));
     *upper = _mm512_castsi512_ps(_mm512_mask_blend_epi16(below, x, _mm512_srli_epi32(y, 16)));
 }
-/* The factor comes from memory within the instruction; compilers make a load of its own of it. */
+/* The factor comes from memory within the instruction; compilers make a load of its own of it. Volatile, so that
+ * prefetches stay between them. */
 WORD lanes lanes_dot(lanes x, const float *f, lanes sum) {
-    __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(x), "m"(*f));
+    __asm__ volatile("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(x), "m"(*f));
     return sum;
 }
 /* 16 weights that are bf16 values as 8 dwords, even and odd tokens of four in turn. */

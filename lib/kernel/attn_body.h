@@ -100,9 +100,10 @@ WORD void NAME(pv_block)(const int rows, const int columns, const uint8_t *const
             const float *f = p + tile * (ATTN_ROWS * TILE);
             for (int i = 0; i < TILE / STEP; i += STEPS) {
                 UNROLL for (int j = 0; j < STEPS; j++) {
-                    UNROLL for (int b = 0; b < columns * LANES * STEP * BYTES; b += 64) prefetch_line(ahead + b);
                     UNROLL for (int c = 0; c < columns; c++) {
+                        const int part = LANES * STEP * BYTES;
                         lanes x, y;
+                        UNROLL for (int b = 0; b < part; b += 64) prefetch_line(ahead + c * part + b);
                         LOAD(line + c * LANES * 4, dim * 4, x, y);
                         UNROLL for (int r = 0; r < rows; r++) {
                             ADD(f + r * TILE + 2 * j, x, y, even[r][c], odd[r][c]);

@@ -47,8 +47,8 @@ WORD vf vf_narrow(vf a) {
     x = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));
 }
-/* The same for 0 and for 2^-126 .. 2^100, in fewer operations: what is left of a when 16 bits more than bf16 has are cut
- * off at its head (Dekker 1971). Ties go to even: checked for every float. */
+/* The same for 0 and for 2^-126 .. 2^100, in fewer operations: what is left of a when 16 bits more than bf16 has are
+ * cut off at its head (Dekker 1971). Ties go to even: checked for every float. */
 WORD vf vf_narrow_weight(vf a) {
     vf c = _mm512_mul_ps(a, _mm512_set1_ps(65537.f));
     return _mm512_sub_ps(c, _mm512_sub_ps(c, a));
@@ -67,7 +67,8 @@ WORD vf vf_exp2(vf t) {
     return _mm512_scalef_ps(p, t);
 }
 
-/* Into the second-level cache: vector loops read lines faster than a first-level prefetch can bring them. */
-WORD void prefetch_line(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
+/* Into the second-level cache: vector loops read lines faster than a first-level prefetch can bring them. Volatile, or
+ * the compiler gathers those of a loop in one burst, for which the processor has no room. */
+WORD void prefetch_line(const void *p) { __asm__ volatile("prefetcht1 %0" ::"m"(*(const char *)p)); }
 
 #endif
