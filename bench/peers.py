@@ -114,10 +114,9 @@ class Peer:
     def cpu():
         """The widest vector instruction set of this build, by kvtile's names."""
         info = llama_cpp.llama_print_system_info().decode()
-        for name, key in (("avx512", "AVX512"), ("avx2", "AVX2"), ("neon", "NEON")):
-            if re.search(rf"\b{key} = 1\b", info):
-                return name
-        return "scalar"
+        names = {"AVX512_BF16": "avx512bf16", "AVX512": "avx512", "AVX2": "avx2", "NEON": "neon"}
+        has = (name for key, name in names.items() if re.search(rf"\b{key} = 1\b", info))
+        return next(has, "scalar")
 
     @contextlib.contextmanager
     def context(self, setting, n_ctx, n_seqs=1):

@@ -3,7 +3,11 @@
  * One 64-bit ticket says everything about the run: its generation above, the items nobody has claimed yet below. A
  * thread claims an item by taking one off with compare-and-swap, having read the function before: if the swap succeeds,
  * the ticket did not move in between, so the run was unfinished and the function is its own. A thread that was away
- * through several runs therefore either joins the present one or finds nothing left, and nobody waits for it. */
+ * through several runs therefore either joins the present one or finds nothing left, and nobody waits for it.
+ *
+ * One that is taken off its processor in the middle of an item does hold up the run. Where that happens again and again
+ * (another process wants the same processor), the caller sends it away for a while: fewer threads that run are faster
+ * than more that wait for each other. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -12,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/fp.h"
 #include "base/mem.h"
@@ -24,10 +29,19 @@ enum {
     YIELD_PAUSES = 2048 /* a neighbour who wants this core gets it after some 50 microseconds */
 };
 
+/* A thread that is taken off its processor is away for milliseconds. */
+#define STALL_NS 1000000u          /* to wait for others beyond what items take: one of them is stalled */
+#define STALL_AGAIN_NS 100000000u  /* two stalls within this time are no accident */
+#define AWAY_LEAST_NS 20000000u    /* how long to send it away, twice as long each time it happens again */
+#define AWAY_MOST_NS 320000000u
+
 typedef struct seat {
-    kvt_workers *team;
+    _Alignas(64) kvt_workers *team;
     int worker;
     pthread_t thread;
+    _Atomic bool working;        /* has items, or is looking for some */
+    _Atomic uint64_t away_until; /* on the clock of sys_now_ns; written by the caller */
+    uint64_t stalled_at, away_ns; /* the caller's: when it last held up a run, and how long it was sent away */
 } seat;
 
 struct kvt_workers {
@@ -43,7 +57,7 @@ struct kvt_workers {
     _Atomic bool closing;
     unsigned n_calls; /* to wake up; under the lock */
     pthread_mutex_t lock;
-    pthread_cond_t call;
+    pthread_cond_t call, close;
     int n_threads, n_started;
     size_t bytes;
     seat seats[]; /* [n_threads - 1], worker i + 1 in seat i */
@@ -117,12 +131,24 @@ static void call_parked(kvt_workers *team) {
     pthread_mutex_unlock(&team->lock);
 }
 
+/* Sleep until `until`, or the end. */
+static void stay_away(kvt_workers *team, uint64_t until) {
+    struct timespec t = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+    pthread_mutex_lock(&team->lock);
+    while (!atomic_load(&team->closing) && sys_now_ns() < until) pthread_cond_timedwait(&team->close, &team->lock, &t);
+    pthread_mutex_unlock(&team->lock);
+}
+
 static void *work(void *arg) {
     seat *s = arg;
     fp_enter();
     while (!atomic_load(&s->team->closing)) {
+        atomic_store_explicit(&s->working, true, memory_order_relaxed);
         take_items(s->team, s->worker);
-        if (!spin(s->team)) park(s->team);
+        atomic_store_explicit(&s->working, false, memory_order_relaxed);
+        uint64_t until = atomic_load_explicit(&s->away_until, memory_order_relaxed);
+        if (until > 0 && sys_now_ns() < until) stay_away(s->team, until);
+        else if (!spin(s->team)) park(s->team);
     }
     return NULL;
 }
@@ -155,6 +181,11 @@ kvt_status kvt_workers_open(kvt_workers **out, int n_threads) {
     team->bytes = bytes;
     pthread_mutex_init(&team->lock, NULL);
     pthread_cond_init(&team->call, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&team->close, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     if (!start(team)) {
         kvt_workers_close(team);
         return KVT_E_MEMORY;
@@ -167,8 +198,12 @@ void kvt_workers_close(kvt_workers *team) {
     if (!team) return;
     atomic_store(&team->closing, true);
     call_parked(team);
+    pthread_mutex_lock(&team->lock);
+    pthread_cond_broadcast(&team->close);
+    pthread_mutex_unlock(&team->lock);
     for (int i = 0; i < team->n_started; i++) pthread_join(team->seats[i].thread, NULL);
     pthread_cond_destroy(&team->call);
+    pthread_cond_destroy(&team->close);
     pthread_mutex_destroy(&team->lock);
     mem_give(NULL, team, team->bytes);
 }
@@ -187,16 +222,47 @@ static void publish(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
     atomic_store(&team->ticket, generation << 32 | (uint32_t)n_items);
 }
 
+/* Those who hold items now hold up the run. */
+static void send_away(kvt_workers *team, uint64_t now) {
+    for (int i = 0; i < team->n_started; i++) {
+        seat *s = &team->seats[i];
+        if (!atomic_load_explicit(&s->working, memory_order_relaxed)) continue;
+        bool again = s->stalled_at > 0 && now < s->stalled_at + STALL_AGAIN_NS;
+        s->away_ns = !again ? 0 : s->away_ns == 0 ? AWAY_LEAST_NS : 2 * s->away_ns;
+        if (s->away_ns > AWAY_MOST_NS) s->away_ns = AWAY_MOST_NS;
+        s->stalled_at = now + s->away_ns;
+        if (s->away_ns > 0) atomic_store_explicit(&s->away_until, s->stalled_at, memory_order_relaxed);
+    }
+}
+
+/* Until every item is done. Others may have begun one when the caller, since `start`, had done its last: four times as
+ * long as the caller took for all of its own is more than any item's share. */
+static void wait_for_others(kvt_workers *team, uint64_t start) {
+    uint64_t since = 0, patience = 0;
+    for (unsigned turn = 1; atomic_load_explicit(&team->n_unfinished, memory_order_acquire); turn++) {
+        wait_turn(turn);
+        if (turn % LOOK_PAUSES) continue;
+        uint64_t now = sys_now_ns();
+        if (since == 0) {
+            since = now;
+            patience = STALL_NS + 4 * (now - start);
+        }
+        if (now - since <= patience) continue;
+        send_away(team, now);
+        patience = UINT64_MAX; /* once */
+    }
+}
+
 void thread_run(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
     uint64_t fp = fp_enter();
     if (!team || team->n_threads == 1 || n_items <= 1) {
         for (int i = 0; i < n_items; i++) fn(ctx, i, 0);
     } else {
+        uint64_t start = sys_now_ns();
         publish(team, n_items, fn, ctx);
         call_parked(team);
         take_items(team, 0);
-        for (unsigned turn = 1; atomic_load_explicit(&team->n_unfinished, memory_order_acquire); turn++)
-            wait_turn(turn);
+        wait_for_others(team, start);
     }
     fp_leave(fp);
 }

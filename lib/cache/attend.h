@@ -13,7 +13,8 @@
 enum { ATTEND_ALL = -1, ATTEND_WHOLE = -1 };
 
 /* A piece of attention: query rows of one or several key/value heads. Row r of an entry and head is query head
- * r % group of the new token r / group. Either several heads of one entry with up to ATTN_ROWS rows in all, or one head. */
+ * r % group of the new token r / group. Either several heads of one entry with up to ATTN_ROWS rows in all, or one
+ * head. */
 typedef struct attend_item {
     int place, n_entries; /* entries step.by_prefix[place ..]; several share the blocks of the segment */
     int head, n_heads;
