@@ -22,8 +22,9 @@ WORD void lanes_store(float *p, lanes x) { _mm512_storeu_ps(p, x); }
 WORD lanes lanes_add(lanes x, lanes y) { return _mm512_add_ps(x, y); }
 /* Of every dword of two lines the lower halves, and the upper halves: the first line's above the second's. */
 WORD void lanes_weave(const void *first, const void *second, lanes *lower, lanes *upper) {
-    const __m512i x = _mm512_loadu_si512(first), y = _mm512_loadu_si512(second);
+    __m512i x = _mm512_loadu_si512(first), y = _mm512_loadu_si512(second);
     const __mmask32 below = 0x55555555;
+    __asm__("" : "+v"(x), "+v"(y)); /* both are used twice; without this GCC 12 loads them twice */
     *lower = _mm512_castsi512_ps(_mm512_mask_blend_epi16(below, _mm512_slli_epi32(x, 16), y));
     *upper = _mm512_castsi512_ps(_mm512_mask_blend_epi16(below, x, _mm512_srli_epi32(y, 16)));
 }
