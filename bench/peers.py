@@ -274,8 +274,8 @@ class Kvtile(limits.Kvtile):
         return self.times("prefill", [count], *steps)[0][count]
 
     def share(self, n_seqs, prefix):
-        rows = self.bench("share", "--sequences", n_seqs, "--prefix", prefix)["rows"]
-        return next(row["ms_per_step"] for row in rows if row["mode"] == "shared")
+        result = self.bench("share", "--sequences", n_seqs, "--prefix", prefix, "--own", 0)
+        return next(row["ms_per_step"] for row in result["rows"] if row["mode"] == "shared")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,18 +10,20 @@ typedef __m256 lanes;
 /* 16 registers: 4 rows of two chains and their sums, and the operands. */
 #define ROWS 4
 #define STEPS 1
-#define PV_COLUMNS(rows) ((rows) == 1 ? 4 : (rows) == 2 ? 2 : 1)
+#define PV_ROWS 2 /* by two columns: the factors, which are no operands from memory here, serve both */
+#define PV_COLUMNS(rows) ((rows) == 1 ? 4 : 2)
 #define COLUMNS_MOST 4
 #define PV_PAIRS 2
 
 WORD lanes lanes_zero(void) { return _mm256_setzero_ps(); }
 WORD lanes lanes_load(const void *p) { return _mm256_loadu_ps(p); }
 WORD void lanes_store(float *p, lanes x) { _mm256_storeu_ps(p, x); }
-WORD lanes lanes_set1(float x) { return _mm256_set1_ps(x); }
 WORD lanes lanes_add(lanes x, lanes y) { return _mm256_add_ps(x, y); }
+WORD lanes lanes_fma1(lanes x, const float *f, lanes z) { return _mm256_fmadd_ps(x, _mm256_set1_ps(*f), z); }
 WORD lanes lanes_fma(lanes x, lanes y, lanes z) { return _mm256_fmadd_ps(x, y, z); }
 WORD void lanes_load_bf16(const void *p, lanes *even, lanes *odd) {
     __m256i x = _mm256_loadu_si256(p);
+    __asm__("" : "+x"(x)); /* used twice; without this GCC 12 loads it twice */
     *even = even8(x);
     *odd = odd8(x);
 }

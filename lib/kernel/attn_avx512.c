@@ -11,6 +11,7 @@ typedef __m512 lanes;
 #define ROWS 8
 #define STEPS 4
 /* All that registers hold, but for the widest blocks, whose sums need them. */
+#define PV_ROWS ROWS
 #define PV_COLUMNS(rows) ((rows) <= 3 ? 4 : (rows) == 4 ? 2 : 1)
 #define COLUMNS_MOST 4
 #define PV_PAIRS 2
@@ -18,8 +19,13 @@ typedef __m512 lanes;
 WORD lanes lanes_zero(void) { return _mm512_setzero_ps(); }
 WORD lanes lanes_load(const void *p) { return _mm512_loadu_ps(p); }
 WORD void lanes_store(float *p, lanes x) { _mm512_storeu_ps(p, x); }
-WORD lanes lanes_set1(float x) { return _mm512_set1_ps(x); }
 WORD lanes lanes_add(lanes x, lanes y) { return _mm512_add_ps(x, y); }
+/* x times *f. The factor comes from memory within the instruction; compilers fetch it once for several and then lack
+ * registers. Volatile, so that prefetches stay between them. */
+WORD lanes lanes_fma1(lanes x, const float *f, lanes z) {
+    __asm__ volatile("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(z) : "v"(x), "m"(*f));
+    return z;
+}
 WORD lanes lanes_fma(lanes x, lanes y, lanes z) { return _mm512_fmadd_ps(x, y, z); }
 WORD void lanes_load_bf16(const void *p, lanes *even, lanes *odd) { vf_load_bf16(p, even, odd); }
 WORD lanes lanes_load_f16(const void *p) { return vf_load_f16(p); }

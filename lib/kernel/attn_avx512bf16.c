@@ -12,6 +12,7 @@ typedef __m512 lanes;
 #define LANES 16
 #define ROWS 8
 #define STEPS 4
+#define PV_ROWS ROWS
 #define PV_COLUMNS(rows) ((rows) <= 3 ? 4 : (rows) == 4 ? 2 : 1)
 #define COLUMNS_MOST 4
 #define PV_PAIRS 2

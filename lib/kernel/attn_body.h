@@ -5,6 +5,7 @@
  *     lanes, LANES           a register of floats, and how many: half a line's or a whole line's
  *     ROWS                   rows that are computed at once at most, two chains each
  *     STEPS                  steps of both chains that a loop takes at a time
+ *     PV_ROWS                rows that are computed at once at most where values are summed
  *     PV_PAIRS               pairs of tiles of values that stay in the first-level cache for all rows
  *     PV_COLUMNS(rows)       registers of dimensions side by side where values are summed, up to COLUMNS_MOST
  *
@@ -189,7 +190,7 @@ static void NAME(pv)(const attn_pv_args *a) {
         NAME(pv_5), NAME(pv_6), NAME(pv_7), NAME(pv_8)
 #endif
     };
-    const int most = rows_per_block(a->n_rows, ROWS);
+    const int most = rows_per_block(a->n_rows, PV_ROWS);
     for (int pair = 0, n; pair < a->n_pairs; pair += n) {
         n = a->n_pairs - pair < PV_PAIRS ? a->n_pairs - pair : PV_PAIRS;
         const uint8_t *const *v = (const uint8_t *const *)a->v_tile + 2 * pair;

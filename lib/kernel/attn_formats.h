@@ -8,7 +8,7 @@
 #define BYTES 2
 #define STEP 2
 #define LOAD(line, odd, x, y) lanes_load_bf16(line, &(x), &(y))
-#define ADD(f, x, y, e, o) ((e) = lanes_fma(x, lanes_set1((f)[0]), e), (o) = lanes_fma(y, lanes_set1((f)[1]), o))
+#define ADD(f, x, y, e, o) ((e) = lanes_fma1(x, f, e), (o) = lanes_fma1(y, (f) + 1, o))
 #define FOLD(x, y) lanes_add(x, y)
 #include "attn_body.h"
 
@@ -25,7 +25,7 @@
 #define BYTES 4
 #define STEP 2
 #define LOAD(line, odd, x, y) ((x) = lanes_load(line), (y) = lanes_load((line) + (odd)))
-#define ADD(f, x, y, e, o) ((e) = lanes_fma(x, lanes_set1((f)[0]), e), (o) = lanes_fma(y, lanes_set1((f)[1]), o))
+#define ADD(f, x, y, e, o) ((e) = lanes_fma1(x, f, e), (o) = lanes_fma1(y, (f) + 1, o))
 #define FOLD(x, y) lanes_add(x, y)
 #include "attn_body.h"
 

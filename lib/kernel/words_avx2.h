@@ -50,6 +50,7 @@ WORD __m256 odd8(__m256i x) { return _mm256_castsi256_ps(_mm256_and_si256(x, _mm
 WORD void vf_load_bf16(const void *line, vf *even, vf *odd) {
     const __m256i *p = line;
     __m256i x = _mm256_loadu_si256(p), y = _mm256_loadu_si256(p + 1);
+    __asm__("" : "+x"(x), "+x"(y)); /* used twice; without this GCC 12 loads them twice */
     *even = (vf){even8(x), even8(y)};
     *odd = (vf){odd8(x), odd8(y)};
 }

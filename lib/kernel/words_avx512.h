@@ -35,6 +35,7 @@ WORD float vf_max_all(vf a) { return _mm512_reduce_max_ps(a); }
 /* A line of 16-bit pairs: even and odd elements as floats. */
 WORD void vf_load_bf16(const void *line, vf *even, vf *odd) {
     __m512i x = _mm512_loadu_si512(line);
+    __asm__("" : "+v"(x)); /* used twice; without this GCC 12 loads it twice */
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));
 }
