@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,65 @@ static void test_a_parked_worker_is_woken_for_its_item(void **state) {
     kvt_workers_close(team);
 }
 
+/* ----------------------------------------------------------------------------------- one that stalls the others */
+
+typedef struct stall {
+    _Atomic bool begun;        /* by a thread that is not the caller */
+    _Atomic int n_by_others;
+} stall;
+
+/* The caller waits for the other to begin, the other then sleeps for longer than anybody has patience. */
+static void sleep_in_an_item(void *ctx, int item, int worker) {
+    stall *s = ctx;
+    (void)item;
+    if (worker == 0) {
+        while (!s->begun) usleep(10);
+        return;
+    }
+    s->begun = true;
+    usleep(20000);
+}
+
+static void count_by_others(void *ctx, int item, int worker) {
+    stall *s = ctx;
+    (void)item;
+    if (worker != 0) s->n_by_others++;
+    for (uint64_t start = sys_now_ns(); sys_now_ns() - start < 1000;) {}
+}
+
+/* Once may be an accident. Twice in a row: no items for at least the 10 ms of a trial, and then again some. */
+static void test_a_worker_that_stalls_sits_out(void **state) {
+    (void)state;
+    kvt_workers *team = team_of(2);
+    for (int run = 0; run < 2; run++) {
+        stall s = {false, 0};
+        kvt_workers_run(team, 2, sleep_in_an_item, &s);
+        assert_true(s.begun);
+    }
+    stall s = {false, 0};
+    kvt_workers_run(team, 5000, count_by_others, &s); /* 5 ms of the caller's alone */
+    assert_int_equal(s.n_by_others, 0);
+    for (uint64_t start = sys_now_ns(); s.n_by_others == 0 && sys_now_ns() - start < 20000000000u;)
+        kvt_workers_run(team, 1000, count_by_others, &s);
+    assert_true(s.n_by_others > 0);
+    kvt_workers_close(team);
+}
+
+static void test_close_while_sitting_out(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        kvt_workers *team = team_of(2);
+        for (int run = 0; run < 2; run++) {
+            stall s = {false, 0};
+            kvt_workers_run(team, 2, sleep_in_an_item, &s);
+        }
+        usleep((useconds_t)i * 5000);
+        uint64_t start = sys_now_ns();
+        kvt_workers_close(team);
+        assert_true(sys_now_ns() - start < 5000000000u);
+    }
+}
+
 static void test_close_while_spinning_and_while_parked(void **state) {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -264,6 +324,8 @@ int main(void) {
         cmocka_unit_test(test_threads_that_cannot_be_had),
         cmocka_unit_test(test_parked_workers_come_back),
         cmocka_unit_test(test_a_parked_worker_is_woken_for_its_item),
+        cmocka_unit_test(test_a_worker_that_stalls_sits_out),
+        cmocka_unit_test(test_close_while_sitting_out),
         cmocka_unit_test(test_close_while_spinning_and_while_parked),
         cmocka_unit_test(test_two_pools_at_once),
 #if defined(__x86_64__)

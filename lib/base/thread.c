@@ -5,9 +5,9 @@
  * the ticket did not move in between, so the run was unfinished and the function is its own. A thread that was away
  * through several runs therefore either joins the present one or finds nothing left, and nobody waits for it.
  *
- * One that is taken off its processor in the middle of an item does hold up the run. Where that happens again and again
- * (another process wants the same processor), the caller sends it away for a while: fewer threads that run are faster
- * than more that wait for each other. */
+ * One that is taken off its processor in the middle of an item does hold up the run. Where that happens twice (another
+ * process wants the same processor), the thread takes no items for a while, or until it has found itself running without
+ * a gap: fewer threads that run are faster than more that wait for each other. */
 #include "base/thread.h"
 
 #include <assert.h>
@@ -30,18 +30,20 @@ enum {
 };
 
 /* A thread that is taken off its processor is away for milliseconds. */
-#define STALL_NS 1000000u          /* to wait for others beyond what items take: one of them is stalled */
-#define STALL_AGAIN_NS 100000000u  /* two stalls within this time are no accident */
-#define AWAY_LEAST_NS 20000000u    /* how long to send it away, twice as long each time it happens again */
+#define STALL_NS 1000000u         /* to wait for others beyond what items take: one of them is stalled */
+#define STALL_AGAIN_NS 100000000u /* two stalls within this time are no accident */
+#define TRIAL_NS 10000000u        /* to run without a gap ... */
+#define GAP_NS 500000u            /* ... of this size, before taking items again */
+#define AWAY_LEAST_NS 20000000u   /* to sleep if that fails, twice as long each time it fails again */
 #define AWAY_MOST_NS 320000000u
 
 typedef struct seat {
     _Alignas(64) kvt_workers *team;
     int worker;
     pthread_t thread;
-    _Atomic bool working;        /* has items, or is looking for some */
-    _Atomic uint64_t away_until; /* on the clock of sys_now_ns; written by the caller */
-    uint64_t stalled_at, away_ns; /* the caller's: when it last held up a run, and how long it was sent away */
+    _Atomic bool working;   /* has items, or is looking for some */
+    _Atomic bool suspended; /* takes none: set by the caller, cleared by the thread itself */
+    uint64_t stalled_at;    /* the caller's: when it last held up a run */
 } seat;
 
 struct kvt_workers {
@@ -77,11 +79,11 @@ static void wait_turn(unsigned turn) {
     if (turn % YIELD_PAUSES == 0) sched_yield();
 }
 
-/* Claim items and run them until none is left. */
-static void take_items(kvt_workers *team, int worker) {
+/* Claim items and run them until none is left, or the thread of the seat is to take none. seat: NULL for the caller. */
+static void take_items(kvt_workers *team, const seat *seat, int worker) {
     int n_done = 0;
     uint64_t ticket = atomic_load(&team->ticket);
-    while ((uint32_t)ticket) {
+    while ((uint32_t)ticket && !(seat && atomic_load_explicit(&seat->suspended, memory_order_relaxed))) {
         kvt_work_fn fn = atomic_load_explicit(&team->fn, memory_order_acquire);
         void *ctx = atomic_load_explicit(&team->ctx, memory_order_acquire);
         int n_items = atomic_load_explicit(&team->n_items, memory_order_acquire);
@@ -139,15 +141,34 @@ static void stay_away(kvt_workers *team, uint64_t until) {
     pthread_mutex_unlock(&team->lock);
 }
 
+/* Does nobody else want this processor? */
+static bool runs_smoothly(kvt_workers *team) {
+    uint64_t start = sys_now_ns(), last = start;
+    for (unsigned turn = 1; last - start < TRIAL_NS && !atomic_load(&team->closing); turn++) {
+        pause_once();
+        if (turn % LOOK_PAUSES) continue;
+        uint64_t now = sys_now_ns();
+        if (now - last > GAP_NS) return false;
+        last = now;
+    }
+    return true;
+}
+
+/* Until it does, but no longer than some 700 ms: then it has to show again. */
+static void sit_out(seat *s) {
+    for (uint64_t away = AWAY_LEAST_NS; away <= AWAY_MOST_NS && !runs_smoothly(s->team); away *= 2)
+        stay_away(s->team, sys_now_ns() + away);
+    atomic_store_explicit(&s->suspended, false, memory_order_relaxed);
+}
+
 static void *work(void *arg) {
     seat *s = arg;
     fp_enter();
     while (!atomic_load(&s->team->closing)) {
         atomic_store_explicit(&s->working, true, memory_order_relaxed);
-        take_items(s->team, s->worker);
+        take_items(s->team, s, s->worker);
         atomic_store_explicit(&s->working, false, memory_order_relaxed);
-        uint64_t until = atomic_load_explicit(&s->away_until, memory_order_relaxed);
-        if (until > 0 && sys_now_ns() < until) stay_away(s->team, until);
+        if (atomic_load_explicit(&s->suspended, memory_order_relaxed)) sit_out(s);
         else if (!spin(s->team)) park(s->team);
     }
     return NULL;
@@ -223,15 +244,13 @@ static void publish(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
 }
 
 /* Those who hold items now hold up the run. */
-static void send_away(kvt_workers *team, uint64_t now) {
+static void suspend_stalled(kvt_workers *team, uint64_t now) {
     for (int i = 0; i < team->n_started; i++) {
         seat *s = &team->seats[i];
         if (!atomic_load_explicit(&s->working, memory_order_relaxed)) continue;
-        bool again = s->stalled_at > 0 && now < s->stalled_at + STALL_AGAIN_NS;
-        s->away_ns = !again ? 0 : s->away_ns == 0 ? AWAY_LEAST_NS : 2 * s->away_ns;
-        if (s->away_ns > AWAY_MOST_NS) s->away_ns = AWAY_MOST_NS;
-        s->stalled_at = now + s->away_ns;
-        if (s->away_ns > 0) atomic_store_explicit(&s->away_until, s->stalled_at, memory_order_relaxed);
+        bool again = s->stalled_at > 0 && now - s->stalled_at < STALL_AGAIN_NS;
+        s->stalled_at = now;
+        if (again) atomic_store_explicit(&s->suspended, true, memory_order_relaxed);
     }
 }
 
@@ -248,7 +267,7 @@ static void wait_for_others(kvt_workers *team, uint64_t start) {
             patience = STALL_NS + 4 * (now - start);
         }
         if (now - since <= patience) continue;
-        send_away(team, now);
+        suspend_stalled(team, now);
         patience = UINT64_MAX; /* once */
     }
 }
@@ -261,7 +280,7 @@ void thread_run(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
         uint64_t start = sys_now_ns();
         publish(team, n_items, fn, ctx);
         call_parked(team);
-        take_items(team, 0);
+        take_items(team, NULL, 0);
         wait_for_others(team, start);
     }
     fp_leave(fp);
