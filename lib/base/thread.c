@@ -79,11 +79,11 @@ static void wait_turn(unsigned turn) {
     if (turn % YIELD_PAUSES == 0) sched_yield();
 }
 
-/* Claim items and run them until none is left, or the thread of the seat is to take none. seat: NULL for the caller. */
-static void take_items(kvt_workers *team, const seat *seat, int worker) {
+/* Claim items and run them until none is left, or the thread is to take none. own: its seat; NULL: the caller. */
+static void take_items(kvt_workers *team, const seat *own, int worker) {
     int n_done = 0;
     uint64_t ticket = atomic_load(&team->ticket);
-    while ((uint32_t)ticket && !(seat && atomic_load_explicit(&seat->suspended, memory_order_relaxed))) {
+    while ((uint32_t)ticket && !(own && atomic_load_explicit(&own->suspended, memory_order_relaxed))) {
         kvt_work_fn fn = atomic_load_explicit(&team->fn, memory_order_acquire);
         void *ctx = atomic_load_explicit(&team->ctx, memory_order_acquire);
         int n_items = atomic_load_explicit(&team->n_items, memory_order_acquire);
