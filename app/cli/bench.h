@@ -15,7 +15,8 @@ int bench_step(int argc, char **argv);
 
 enum { BENCH_REPEATS = 32 };
 
-/* Bytes per second that the pool reads from memory: plain loads over 512 MB in huge pages, the best of a few passes.
+/* Bytes per second that the pool reads from memory: loads over 512 MB in huge pages, the best of a few passes with
+ * and without prefetches (which of the two is faster depends on the processor).
  * 0: there is no memory for it. */
 double bench_bandwidth(kvt_workers *team);
 

@@ -65,14 +65,20 @@ static size_t tile_bytes_least(const attn_segment *seg) {
 
 /* --------------------------------------------------------------------------------------------------- a step */
 
-static attn_qk_fn qk_of(const kernels *k, const attn_segment *seg) {
-    return seg->narrow_q && k->attn_qk_pairs ? k->attn_qk_pairs : k->attn_qk[seg->k_format];
+/* With fewer rows than this memory is the limit, and kernels that take longer for a line leave prefetching more room:
+ * 20 GB/s against 16 on one core with 3 rows. */
+enum { PAIRS_ROWS = 5 };
+
+static int scores_pairs(const kernels *k, const attn_segment *seg) {
+    return seg->narrow_q && k->attn_qk_pairs && seg->n_rows >= PAIRS_ROWS;
 }
-static int weighs_pairs(const kernels *k, const attn_segment *seg) { return seg->narrow && k->attn_pv_pairs; }
+static int weighs_pairs(const kernels *k, const attn_segment *seg) {
+    return seg->narrow && k->attn_pv_pairs && seg->n_rows >= PAIRS_ROWS;
+}
 
 /* Query rows as the kernels of scores read them: a step of both chains of every row, then the next step. */
 static void queries_spread(const kernels *k, const attn_segment *seg, attn_scratch *scratch) {
-    const int pairs = seg->narrow_q && k->attn_qk_pairs;
+    const int pairs = scores_pairs(k, seg);
     for (int r = 0; r < seg->n_heads * seg->n_rows; r++) {
         const float *q = seg->q + (size_t)r * (size_t)seg->dim_k;
         for (int i = 0; !pairs && i < seg->dim_k / 2; i++) memcpy(scratch->q[i][r], q + 2 * i, 2 * sizeof *q);
@@ -85,7 +91,7 @@ static void queries_spread(const kernels *k, const attn_segment *seg, attn_scrat
 
 static const void *const *step_scores(const kernels *k, const attn_segment *seg, attn_scratch *scratch,
                                       const void *const *stream, int n_pairs) {
-    const attn_qk_fn qk = qk_of(k, seg);
+    const attn_qk_fn qk = scores_pairs(k, seg) ? k->attn_qk_pairs : k->attn_qk[seg->k_format];
     const int n = pairs_per_call(seg, n_pairs);
     for (int pair = 0; pair < n_pairs; pair += n) {
         for (int h = 0; h < seg->n_heads; h++, stream += 2 * n) {
