@@ -297,8 +297,8 @@ KVT_API kvt_status kvt_stats_get(const kvt_cache *cache, kvt_stats *out);
 
 /* "paged", "contiguous", "none"; NULL for a number that is no kind. */
 KVT_API const char *kvt_cache_kind_name(kvt_cache_kind kind);
-/* The instruction set the kernels of this process run on: "scalar", "avx2", "avx512". KVTILE_CPU in the
- * environment, read once, chooses a lesser one. */
+/* The instruction set the kernels of this process run on: "scalar", "avx2", "avx512", "avx512bf16". KVTILE_CPU in the
+ * environment, read once, chooses another one that the processor has; of those above it the highest there is. */
 KVT_API const char *kvt_cpu(void);
 
 /* Walk all records and prove them consistent: every block is free or held, exactly as often as tables name it.

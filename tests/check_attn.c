@@ -163,7 +163,7 @@ static void run_segment(const kernels *k, const rows *x, int index, float *m, fl
                         .q = x->q,
                         .c = x->c,
                         .narrow_q = x->narrow && x->s->k_format == ELEMENT_BF16,
-                        .narrow = x->narrow};
+                        .narrow = x->narrow && x->s->v_format == ELEMENT_BF16};
     attn_segment_run(k, &seg, scratch_of(), m, l, o);
     guard_free((void *)seg.k_tile);
     guard_free((void *)seg.v_tile);
@@ -279,7 +279,8 @@ static int check_rows(const rows *x) {
 static int check_store(store *s, const int *lengths, int n_lengths, const int *groups, int n_groups) {
     int bad = 0;
     for (int g = 0; g < n_groups; g++) {
-        for (int narrow = 0; narrow <= (s->v_format == ELEMENT_BF16); narrow++) {
+        const int narrows = s->k_format == ELEMENT_BF16 || s->v_format == ELEMENT_BF16;
+        for (int narrow = 0; narrow <= narrows; narrow++) {
             rows *x = rows_new(s, groups[g], narrow, g % 2 ? 6.f : 1.f);
             for (int i = 0; i < n_lengths; i++) {
                 x->n_tokens = lengths[i];
@@ -310,6 +311,52 @@ static void test_formats_shapes_and_lengths(void **state) {
             bad += check_store(s, some, n, groups, COUNT(groups));
             store_free(s);
         }
+    }
+    assert_int_equal(bad, 0);
+}
+
+/* Several heads in one call give the bits of a call for each. */
+static void test_heads_together(void **state) {
+    enum { HEADS = 4, TOKENS = 1100 };
+    static const void *k_tile[HEADS][SEGMENT_TILES], *v_tile[HEADS][SEGMENT_TILES];
+    const int lengths[] = {1, 17, 33, 256, 290, 1024}, formats[] = {ELEMENT_BF16, ELEMENT_F16, ELEMENT_F32};
+    int bad = 0;
+    (void)state;
+    for (int f = 0; f < COUNT(formats); f++) {
+        store *s[HEADS];
+        for (int h = 0; h < HEADS; h++) s[h] = store_new(formats[f], formats[(f + 1) % 3], 64, 96, TOKENS);
+        for (int i = 0; i < COUNT(lengths) * (ATTN_ROWS / HEADS); i++) {
+            const int n = lengths[i % COUNT(lengths)], n_rows = 1 + i / COUNT(lengths);
+            float m[2][ATTN_ROWS], l[2][ATTN_ROWS], o[2][ATTN_ROWS * 96];
+            rows *x = rows_new(s[0], HEADS * n_rows, i % 2, 1);
+            x->n_tokens = n;
+            rows_place(x, CAUSAL);
+            for (int h = 0; h < HEADS; h++) {
+                memcpy(k_tile[h], s[h]->k_tile, sizeof k_tile[h]);
+                memcpy(v_tile[h], s[h]->v_tile, sizeof v_tile[h]);
+            }
+            attn_segment seg = {.k_tile = k_tile[0], .v_tile = v_tile[0], .n_tokens = n, .k_format = s[0]->k_format};
+            seg.v_format = s[0]->v_format, seg.dim_k = 64, seg.dim_v = 96, seg.q = x->q, seg.c = x->c;
+            seg.position = x->position, seg.n_rows = n_rows;
+            seg.narrow_q = x->narrow && seg.k_format == ELEMENT_BF16;
+            seg.narrow = x->narrow && seg.v_format == ELEMENT_BF16;
+            for (int p = 0; p < N_PATHS; p++) {
+                if (!kernels_of(path[p])) continue;
+                seg.n_heads = HEADS;
+                attn_segment_run(kernels_of(path[p]), &seg, scratch_of(), m[0], l[0], o[0]);
+                for (int h = 0; h < HEADS; h++) {
+                    attn_segment one = seg;
+                    one.n_heads = 1, one.k_tile = k_tile[h], one.v_tile = v_tile[h], one.q = x->q + h * n_rows * 64;
+                    attn_segment_run(kernels_of(path[p]), &one, scratch_of(), m[1] + h * n_rows, l[1] + h * n_rows,
+                                     o[1] + h * n_rows * 96);
+                }
+                const size_t rows_all = (size_t)(HEADS * n_rows);
+                bad += memcmp(m[0], m[1], rows_all * sizeof(float)) || memcmp(l[0], l[1], rows_all * sizeof(float)) ||
+                       memcmp(o[0], o[1], rows_all * 96 * sizeof(float));
+            }
+            rows_free(x);
+        }
+        for (int h = 0; h < HEADS; h++) store_free(s[h]);
     }
     assert_int_equal(bad, 0);
 }
@@ -531,10 +578,15 @@ static void test_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_planted_faults),
-        cmocka_unit_test(test_exp2),       cmocka_unit_test(test_unused_slots),
-        cmocka_unit_test(test_grouping),   cmocka_unit_test(test_formats_shapes_and_lengths),
-        cmocka_unit_test(test_segments_and_merge), cmocka_unit_test(test_nan_scores),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_planted_faults),
+        cmocka_unit_test(test_exp2),
+        cmocka_unit_test(test_unused_slots),
+        cmocka_unit_test(test_grouping),
+        cmocka_unit_test(test_formats_shapes_and_lengths),
+        cmocka_unit_test(test_heads_together),
+        cmocka_unit_test(test_segments_and_merge),
+        cmocka_unit_test(test_nan_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,7 +95,7 @@ static void instruction_sets_do_not_matter(void **state) {
         setup s = setup_of(&shapes[i]);
         int n = s.shape->n_tokens;
         reader *reference = reference_of(s.shape, n);
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < 4; j++) {
             if (!kernels_of(cpus[j])) continue;
             s.cpu = cpus[j];
             assert_setup(reference, &s, 150, 45, s.cpu);

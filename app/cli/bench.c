@@ -37,7 +37,7 @@ int cmd_bench(int argc, char **argv) {
 
 /* --------------------------------------------------------------------------------------------- bandwidth */
 
-enum { READ_SLICE = 2 << 20, READ_SLICES = 256, READ_PASSES = 10, READ_AHEAD = 512 }; /* 512 MB; ahead: 4 KiB in words */
+enum { READ_SLICE = 2 << 20, READ_SLICES = 256, READ_PASSES = 10, READ_AHEAD = 512 }; /* 512 MB; ahead: in words */
 
 typedef struct read_work {
     uint64_t *words;

@@ -6,8 +6,8 @@
  * through several runs therefore either joins the present one or finds nothing left, and nobody waits for it.
  *
  * One that is taken off its processor in the middle of an item does hold up the run. Where that happens twice (another
- * process wants the same processor), the thread takes no items for a while, or until it has found itself running without
- * a gap: fewer threads that run are faster than more that wait for each other. */
+ * process wants the same processor), the thread takes no items for a while, or until it has found itself running
+ * without a gap: fewer threads that run are faster than more that wait for each other. */
 #include "base/thread.h"
 
 #include <assert.h>

@@ -161,7 +161,7 @@ typedef struct kernels {
     mm_f32_fn mm_f32[N_WEIGHT_FORMATS];
 } kernels;
 
-/* The table for this machine, or the lesser one that KVTILE_CPU names; made once, thread-safe. */
+/* The fastest table of this machine, or the one that KVTILE_CPU names; made once, thread-safe. */
 const kernels *kernels_get(void);
 
 /* The table of one path by name for checks; NULL: unknown, or this machine cannot run it. */
