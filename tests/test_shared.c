@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "fixture.h"
 #include "reader.h"
 
 /* A text of its own behind the first `at` tokens of `from`. */
@@ -69,7 +70,7 @@ static void branches_are_what_they_are_alone(void **state) {
     (void)state;
     for (int i = 0; i < N_SHAPES; i++) {
         setup s = setup_of(&shapes[i]);
-        for (s.n_threads = 1; s.n_threads <= 3; s.n_threads++) {
+        for (s.n_threads = fixture_quick() ? 2 : 1; s.n_threads <= 3; s.n_threads += fixture_quick() ? 2 : 1) {
             s.block_tokens = 8 << s.n_threads;
             assert_branches(&s, 1020 + 20 * s.n_threads, false);
         }
@@ -79,7 +80,7 @@ static void branches_are_what_they_are_alone(void **state) {
 static void whole_segments_only(void **state) {
     static const int at[] = {31, 1023, 1024, 1025, 2048, 2100};
     (void)state;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i += fixture_quick() ? 3 : 1) {
         setup s = setup_of(&shapes[0]);
         s.n_threads = 2;
         assert_branches(&s, at[i], false);
@@ -90,7 +91,7 @@ static void whole_segments_only(void **state) {
 static void on_every_path(void **state) {
     static const char *const cpus[] = {"scalar", "avx2", "avx512", "avx512bf16"};
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = fixture_quick() ? 1 : 0; i < 4; i++) { /* the scalar path is slow enough as it is */
         if (!kernels_of(cpus[i])) continue;
         setup s = setup_of(&shapes[0]);
         s.cpu = cpus[i];
@@ -104,7 +105,7 @@ static void on_every_path(void **state) {
 static void trees_and_company(void **state) {
     static const int n_new[][READERS_MAX] = {{1, 1, 1, 1, 60}, {1, 1, 2, 1, 1}, {2, 1, 1, 3, 1}, {1, 1, 1, 1, 1}};
     (void)state;
-    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+    for (int n_threads = fixture_quick() ? 3 : 1; n_threads <= 3; n_threads++) {
         setup s = setup_of(&shapes[0]);
         s.n_threads = n_threads;
         kvt_cache *c = cache_of(&s);
