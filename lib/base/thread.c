@@ -34,8 +34,8 @@ enum {
 #define STALL_AGAIN_NS 100000000u /* two stalls within this time are no accident */
 #define TRIAL_NS 10000000u        /* to run without a gap ... */
 #define GAP_NS 500000u            /* ... of this size, before taking items again */
-#define AWAY_LEAST_NS 20000000u   /* to sleep if that fails, twice as long each time it fails again */
-#define AWAY_MOST_NS 320000000u
+#define AWAY_LEAST_NS 50000000u   /* to sleep if that fails, twice as long each time it fails again */
+#define AWAY_MOST_NS 800000000u
 
 typedef struct seat {
     _Alignas(64) kvt_workers *team;
@@ -154,7 +154,7 @@ static bool runs_smoothly(kvt_workers *team) {
     return true;
 }
 
-/* Until it does, but no longer than some 700 ms: then it has to show again. */
+/* Until it does, but no longer than some 1.6 s: then it has to show again. */
 static void sit_out(seat *s) {
     for (uint64_t away = AWAY_LEAST_NS; away <= AWAY_MOST_NS && !runs_smoothly(s->team); away *= 2)
         stay_away(s->team, sys_now_ns() + away);
