@@ -53,6 +53,21 @@ static void known_models_have_their_known_sizes(void **state) {
     assert_int_equal(bytes_of(&opt).bytes_cache, 1 << 30);
 }
 
+/* What a step needs is the most that any layer needs, whichever comes first. */
+static void the_order_of_layers_does_not_matter(void **state) {
+    (void)state;
+    kvt_options opt = model_of(2, 64, 64, 64);
+    kvt_layer few = {.n_heads_q = 64, .n_heads_kv = 1, .dim_k = 64, .dim_v = 64}, many = opt.layers[0];
+    opt.sequences_max = 1;
+    opt.tokens_max = 1 << 20;
+    opt.n_threads = 2;
+    opt.layers = (const kvt_layer[]){many, few};
+    kvt_bytes_info info = bytes_of(&opt);
+    opt.layers = (const kvt_layer[]){few, many};
+    assert_int_equal(bytes_of(&opt).bytes_scratch, info.bytes_scratch);
+    assert_int_equal(bytes_of(&opt).bytes_total, info.bytes_total);
+}
+
 static void dims_are_padded_and_formats_count(void **state) {
     (void)state;
     kvt_options opt = model_of(1, 6, 3, 0);
@@ -301,6 +316,7 @@ static void names_name_what_there_is(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_models_have_their_known_sizes),
+        cmocka_unit_test(the_order_of_layers_does_not_matter),
         cmocka_unit_test(dims_are_padded_and_formats_count),
         cmocka_unit_test(the_softmax_constant_is_the_contracts),
         cmocka_unit_test(blocks_follow_the_limit),

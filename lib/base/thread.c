@@ -43,7 +43,9 @@ typedef struct seat {
     pthread_t thread;
     _Atomic bool working;   /* has items, or is looking for some */
     _Atomic bool suspended; /* takes none: set by the caller, cleared by the thread itself */
-    uint64_t stalled_at;    /* the caller's: when it last held up a run */
+    /* The caller's: the thread's processor time, what it was when it was last looked at, when it last held up a run. */
+    clockid_t clock;
+    uint64_t time_seen, stalled_at;
 } seat;
 
 struct kvt_workers {
@@ -154,7 +156,7 @@ static bool runs_smoothly(kvt_workers *team) {
     return true;
 }
 
-/* Until it does, but no longer than some 1.6 s: then it has to show again. */
+/* Until it does, but no longer than some 1.6 s: then it is taken back untested. */
 static void sit_out(seat *s) {
     for (uint64_t away = AWAY_LEAST_NS; away <= AWAY_MOST_NS && !runs_smoothly(s->team); away *= 2)
         stay_away(s->team, sys_now_ns() + away);
@@ -184,6 +186,7 @@ static bool start(kvt_workers *team) {
         seat *s = &team->seats[i];
         *s = (seat){.team = team, .worker = i + 1};
         ok = pthread_create(&s->thread, NULL, work, s) == 0;
+        if (ok) pthread_getcpuclockid(s->thread, &s->clock);
         if (ok) team->n_started++;
     }
     pthread_sigmask(SIG_SETMASK, &callers, NULL);
@@ -243,11 +246,22 @@ static void publish(kvt_workers *team, int n_items, kvt_work_fn fn, void *ctx) {
     atomic_store(&team->ticket, generation << 32 | (uint32_t)n_items);
 }
 
-/* Those who hold items now hold up the run. */
-static void suspend_stalled(kvt_workers *team, uint64_t now) {
+static uint64_t time_of(const seat *s) {
+    struct timespec t = {0};
+    clock_gettime(s->clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void look_at_clocks(kvt_workers *team) {
+    for (int i = 0; i < team->n_started; i++) team->seats[i].time_seen = time_of(&team->seats[i]);
+}
+
+/* Those who hold items and have hardly run in the last `elapsed` ns hold up the run. */
+static void suspend_stalled(kvt_workers *team, uint64_t now, uint64_t elapsed) {
     for (int i = 0; i < team->n_started; i++) {
         seat *s = &team->seats[i];
         if (!atomic_load_explicit(&s->working, memory_order_relaxed)) continue;
+        if (time_of(s) - s->time_seen > elapsed / 2) continue;
         bool again = s->stalled_at > 0 && now - s->stalled_at < STALL_AGAIN_NS;
         s->stalled_at = now;
         if (again) atomic_store_explicit(&s->suspended, true, memory_order_relaxed);
@@ -255,20 +269,27 @@ static void suspend_stalled(kvt_workers *team, uint64_t now) {
 }
 
 /* Until every item is done. Others may have begun one when the caller, since `start`, had done its last: four times as
- * long as the caller took for all of its own is more than any item's share. */
+ * long as the caller took for all of its own should do. Beyond that, whoever has not run since is looked for, once. */
 static void wait_for_others(kvt_workers *team, uint64_t start) {
-    uint64_t since = 0, patience = 0;
+    uint64_t since = 0, last = 0, looked = 0, patience = 0;
     for (unsigned turn = 1; atomic_load_explicit(&team->n_unfinished, memory_order_acquire); turn++) {
         wait_turn(turn);
         if (turn % LOOK_PAUSES) continue;
         uint64_t now = sys_now_ns();
         if (since == 0) {
-            since = now;
-            patience = STALL_NS + 4 * (now - start);
+            since = last = now;
+            patience = 4 * (now - start);
         }
-        if (now - since <= patience) continue;
-        suspend_stalled(team, now);
-        patience = UINT64_MAX; /* once */
+        if (now - last > GAP_NS) since += now - last; /* it was the caller itself who was away */
+        last = now;
+        if (looked == 0 && now - since > patience) {
+            look_at_clocks(team);
+            looked = since = now;
+            patience = STALL_NS;
+        } else if (looked > 0 && now - since > patience) {
+            suspend_stalled(team, now, now - looked);
+            patience = UINT64_MAX;
+        }
     }
 }
 

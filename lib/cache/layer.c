@@ -130,12 +130,12 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-static int ceil_div(int n, int by) {
-    return (n + by - 1) / by;
-}
-
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
+}
+
+static int ceil_div(int n, int by) {
+    return (n + by - 1) / by;
 }
 
 /* Room for pieces that are cut at segments: so that threads share a long sequence, and so that what sequences share is
@@ -147,8 +147,8 @@ static void layout_cuts(layout *out, const layer_shape *s, size_t rows_most) {
     size_t one = (size_t)s->group * per_row, all;
     mem_mul(rows_most, per_row, &all);
     out->n_splits = most(out->n_splits, least(splits, most(CUTS_MAX, n_heads)));
-    out->n_items_cut = most(out->n_items_cut, least(splits, CUTS_MAX) * (size_t)out->n_segments);
-    out->n_items_cut = least(out->n_items_cut, most(CUTS_MAX, n_heads * (size_t)out->n_segments));
+    size_t items = least(splits, CUTS_MAX) * (size_t)out->n_segments;
+    out->n_items_cut = most(out->n_items_cut, least(items, most(CUTS_MAX, n_heads * (size_t)out->n_segments)));
     out->partial_floats = most(out->partial_floats, least(all, most(PARTIAL_MAX, one)));
 }
 
@@ -161,7 +161,7 @@ static void layout_step(layout *out, const kvt_options *opt, const layer_shape *
     out->pad_v = (int)most((size_t)out->pad_v, (size_t)s->pad_v);
     out->item_rows = (int)most((size_t)out->item_rows, rows_most < LAYER_ROWS_MAX ? rows_most : LAYER_ROWS_MAX);
     out->n_items = most(out->n_items, row_groups * (size_t)s->n_heads_kv);
-    layout_cuts(out, s, rows_most);
+    layout_cuts(out, s, least(rows_most, (size_t)out->n_entries * LAYER_ROWS_MAX));
 }
 
 /* Blocks: enough for every sequence, or as many as bytes_max holds (contiguous: whole sequences of them). */

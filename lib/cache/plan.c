@@ -134,14 +134,18 @@ static bool entry_cut(planner *p, int entry) {
     return true;
 }
 
+/* Those that share come first, in the order they stand in, so that what finds room stands together. */
 static void entries_cut(planner *p) {
     const step *s = &p->c->step;
     attend *a = &p->c->attend;
     for (int i = 0; i < s->n_entries; i++) {
-        int entry = s->by_cost[i], place = s->place[entry];
-        bool shares = segments_shared(p, place) > 0 || segments_shared(p, place + 1) > 0;
-        a->split_of[entry] = ATTEND_WHOLE;
-        if (shares || is_costly(p, &s->entry[entry])) entry_cut(p, entry);
+        bool shares = segments_shared(p, i) > 0 || segments_shared(p, i + 1) > 0;
+        a->split_of[s->by_prefix[i]] = ATTEND_WHOLE;
+        if (shares) entry_cut(p, s->by_prefix[i]);
+    }
+    for (int i = 0; i < s->n_entries; i++) {
+        int entry = s->by_cost[i];
+        if (a->split_of[entry] < 0 && is_costly(p, &s->entry[entry])) entry_cut(p, entry);
     }
     for (int i = 0; i < s->n_entries; i++) {
         bool cut = i > 0 && a->split_of[s->by_prefix[i]] >= 0 && a->split_of[s->by_prefix[i - 1]] >= 0;
@@ -182,7 +186,8 @@ static void pieces_shared(planner *p, int place, int end, int segment, int rows_
         n = entries_that_fit(p, place, end, rows_most);
         int n_rows = rows_of(p->l, &p->c->step.entry[p->c->step.by_prefix[place]]);
         for (int head = 0; head < p->l->n_heads_kv; head++)
-            piece_add(p, (attend_item){place, n, head, 1, 0, n_rows, segment});
+            piece_add(p, (attend_item){.place = place, .n_entries = n, .head = head, .n_heads = 1, .n_rows = n_rows,
+                                       .segment = segment});
     }
 }
 
@@ -201,7 +206,8 @@ static void plan_shared(planner *p) {
     }
 }
 
-/* Segments of an entry that it has for itself. The last pieces of all are small, so that threads end together. */
+/* Segments of an entry that it has for itself. The last pieces of the last entry that is cut are small, so that
+ * threads end together. */
 static void plan_cut(planner *p, int entry) {
     const step_entry *e = &p->c->step.entry[entry];
     const int32_t *shared = p->c->attend.shared;
@@ -213,8 +219,9 @@ static void plan_cut(planner *p, int entry) {
         int heads = n - segment <= n_small ? 1 : heads_possible(p, n_rows);
         for (int head = 0; head < p->l->n_heads_kv; head += heads)
             for (int row = 0; row < n_rows; row += p->rows_most)
-                piece_add(p, (attend_item){place, 1, head, least(heads, p->l->n_heads_kv - head), row,
-                                           least(n_rows - row, p->rows_most), segment});
+                piece_add(p, (attend_item){.place = place, .n_entries = 1, .head = head,
+                                           .n_heads = least(heads, p->l->n_heads_kv - head), .row = row,
+                                           .n_rows = least(n_rows - row, p->rows_most), .segment = segment});
     }
 }
 
@@ -224,8 +231,9 @@ static void plan_whole(planner *p, int entry) {
     int heads = heads_per_piece(p, n_rows);
     for (int head = 0; head < p->l->n_heads_kv; head += heads)
         for (int row = (n_rows - 1) / p->rows_most * p->rows_most; row >= 0; row -= p->rows_most)
-            piece_add(p, (attend_item){place, 1, head, least(heads, p->l->n_heads_kv - head), row,
-                                       least(n_rows - row, p->rows_most), ATTEND_ALL});
+            piece_add(p, (attend_item){.place = place, .n_entries = 1, .head = head,
+                                       .n_heads = least(heads, p->l->n_heads_kv - head), .row = row,
+                                       .n_rows = least(n_rows - row, p->rows_most), .segment = ATTEND_ALL});
 }
 
 void plan_layer(kvt_cache *c, const layer_shape *l, bool apart) {

@@ -101,7 +101,7 @@ static int64_t by_length(const step *s, int a, int b) {
     return (int64_t)s->entry[a].length - s->entry[b].length;
 }
 
-/* Rows times tokens of an entry's longest piece of attention. */
+/* New tokens times tokens, of which a piece of attention takes so many at most. */
 static int64_t cost_of(const step_entry *e) {
     int rows = e->n_new < LAYER_ROWS_MAX ? e->n_new : LAYER_ROWS_MAX;
     return (int64_t)rows * (e->length + e->n_new);

@@ -101,7 +101,7 @@ static const void *const *step_scores(const kernels *k, const attn_segment *seg,
                                .n_rows = seg->n_rows,
                                .q = scratch->q[0][h * seg->n_rows],
                                .s = scratch->s[2 * pair] + h * seg->n_rows * TILE,
-                               .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
+                               .ahead = {stream + ATTN_AHEAD, scratch->ahead_bytes}});
         }
     }
     return stream;
@@ -141,7 +141,7 @@ static const void *const *step_values(const kernels *k, const attn_segment *seg,
                                .n_rows = seg->n_rows,
                                .p = scratch->s[2 * pair] + h * seg->n_rows * TILE,
                                .o = o + (size_t)(h * seg->n_rows) * (size_t)seg->dim_v,
-                               .ahead = {stream + ATTN_AHEAD, tile_bytes_least(seg)}});
+                               .ahead = {stream + ATTN_AHEAD, scratch->ahead_bytes}});
         }
     }
     return stream;
@@ -157,6 +157,7 @@ void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *s
     if (n_tokens > 0) {
         stream_make(seg, n_tokens, scratch->stream);
         queries_spread(k, seg, scratch);
+        scratch->ahead_bytes = tile_bytes_least(seg);
     }
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
         const int n = least(n_tokens - at, ATTN_STEP);

@@ -32,8 +32,8 @@ enum {
 
 /* ------------------------------------------------------------------------------------------ attention */
 
-/* Tiles that will be read soon. While a kernel works on its tile i it prefetches the first `bytes` bytes of tile[i], a
- * line at a time; never NULL (a tile that is in the cache already costs next to nothing). */
+/* Tiles that will be read soon. While a kernel works on its tile i it prefetches about the first `bytes` bytes of
+ * tile[i], a line at a time; never NULL (a tile that is in the cache already costs next to nothing). */
 typedef struct attn_ahead {
     const void *const *tile;
     size_t bytes;
@@ -189,7 +189,7 @@ typedef struct attn_segment {
     const void *const *k_tile; /* [n_heads][SEGMENT_TILES] tiles of the segment, of which n_tokens tokens are used */
     const void *const *v_tile; /* [n_heads][SEGMENT_TILES]; where a head's count of tiles is odd, one more that points
                                   to any tile of finite values: its weights are 0 */
-    int n_tokens;              /* tokens of the segment that exist, 1 .. ATTN_SEGMENT */
+    int n_tokens;              /* tokens of the segment that exist, up to ATTN_SEGMENT; below 1: the rows see none */
     int first;                 /* absolute position of the segment's first token */
     int k_format, v_format;    /* element formats */
     int dim_k, dim_v;
@@ -214,6 +214,7 @@ typedef struct attn_scratch {
     _Alignas(64) float l[ATTN_ROWS][TILE];
     _Alignas(64) float q[ATTN_DIM_MAX / 2][ATTN_ROWS][2];
     const void *stream[ATTN_STREAM];
+    size_t ahead_bytes; /* of a tile in stream that are prefetched */
 } attn_scratch;
 
 /* Partial result per row, heads outside: m, l [n_heads * n_rows], o [n_heads * n_rows][dim_v]. A row that sees none of
