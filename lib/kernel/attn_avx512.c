@@ -2,24 +2,9 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "lanes_avx512.h"
 #include "unroll.h"
-#include "words_avx512.h"
 
-typedef __m512 lanes;
-#define LANES 16
-/* 32 registers: 8 rows of two chains and their sums, and the operands. */
-#define ROWS 8
-#define STEPS 4
-/* All that registers hold, but for the widest blocks, whose sums need them. */
-#define PV_ROWS ROWS
-#define PV_COLUMNS(rows) ((rows) <= 3 ? 4 : (rows) == 4 ? 2 : 1)
-#define COLUMNS_MOST 4
-#define PV_PAIRS 2
-
-WORD lanes lanes_zero(void) { return _mm512_setzero_ps(); }
-WORD lanes lanes_load(const void *p) { return _mm512_loadu_ps(p); }
-WORD void lanes_store(float *p, lanes x) { _mm512_storeu_ps(p, x); }
-WORD lanes lanes_add(lanes x, lanes y) { return _mm512_add_ps(x, y); }
 /* x times *f. The factor comes from memory within the instruction; compilers fetch it once for several and then lack
  * registers. Volatile, so that prefetches stay between them. */
 WORD lanes lanes_fma1(lanes x, const float *f, lanes z) {

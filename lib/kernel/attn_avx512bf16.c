@@ -5,22 +5,9 @@
  * dwords hold elements that follow each other in that chain. Tiles are laid out otherwise; two lines of one are woven
  * into dwords of the even chain and dwords of the odd one, and then every multiplication counts twice. */
 #include "kernel.h"
+#include "lanes_avx512.h"
 #include "unroll.h"
-#include "words_avx512.h"
 
-typedef __m512 lanes;
-#define LANES 16
-#define ROWS 8
-#define STEPS 4
-#define PV_ROWS ROWS
-#define PV_COLUMNS(rows) ((rows) <= 3 ? 4 : (rows) == 4 ? 2 : 1)
-#define COLUMNS_MOST 4
-#define PV_PAIRS 2
-
-WORD lanes lanes_zero(void) { return _mm512_setzero_ps(); }
-WORD lanes lanes_load(const void *p) { return _mm512_loadu_ps(p); }
-WORD void lanes_store(float *p, lanes x) { _mm512_storeu_ps(p, x); }
-WORD lanes lanes_add(lanes x, lanes y) { return _mm512_add_ps(x, y); }
 /* Of every dword of two lines the lower halves, and the upper halves: the first line's above the second's. */
 WORD void lanes_weave(const void *first, const void *second, lanes *lower, lanes *upper) {
     __m512i x = _mm512_loadu_si512(first), y = _mm512_loadu_si512(second);

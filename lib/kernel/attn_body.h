@@ -150,8 +150,10 @@ ROWS_FN(qk, 3)
 ROWS_FN(qk, 4)
 ROWS_FN(pv, 1)
 ROWS_FN(pv, 2)
+#if PV_ROWS >= 4
 ROWS_FN(pv, 3)
 ROWS_FN(pv, 4)
+#endif
 #if ROWS == 8
 ROWS_FN(qk, 5)
 ROWS_FN(qk, 6)
@@ -185,7 +187,10 @@ static void NAME(qk)(const attn_qk_args *a) {
 
 static void NAME(pv)(const attn_pv_args *a) {
     static const attn_rows_fn pv_of[] = {
-        NULL,       NAME(pv_1), NAME(pv_2), NAME(pv_3), NAME(pv_4),
+        NULL,       NAME(pv_1), NAME(pv_2),
+#if PV_ROWS >= 4
+        NAME(pv_3), NAME(pv_4),
+#endif
 #if ROWS == 8
         NAME(pv_5), NAME(pv_6), NAME(pv_7), NAME(pv_8)
 #endif
