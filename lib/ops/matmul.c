@@ -122,6 +122,7 @@ typedef struct matmul_work {
     const kvt_product *products;
     int row_items, panels_per_item;
     int items_per_rows; /* panel ranges of all products together */
+    int n_threads;
 } matmul_work;
 
 /* What one item computes: rows row .. row + n_rows - 1 by panels panel .. panel + n_panels - 1. */
@@ -167,6 +168,14 @@ static int cut(int n_total, int n_items, int item) {
     return (int)((int64_t)n_total * item / n_items);
 }
 
+/* Threads take items in turn. So that each reads one stretch of weights, what one has prefetched behind its last item
+ * being its next one, every n_threads-th item continues the one before it. */
+static int item_in_stretches(const matmul_work *work, int item) {
+    int n = work->row_items * work->items_per_rows, each = n / work->n_threads;
+    if (work->row_items > 1 || item >= each * work->n_threads) return item;
+    return item % work->n_threads * each + item / work->n_threads;
+}
+
 static piece piece_of(const matmul_work *work, int item) {
     piece c = {.product = work->products};
     int rows = item / work->items_per_rows, range = item % work->items_per_rows, n;
@@ -182,7 +191,7 @@ static piece piece_of(const matmul_work *work, int item) {
 static void matmul_item(void *ctx, int item, int worker) {
     (void)worker;
     const matmul_work *work = ctx;
-    piece c = piece_of(work, item);
+    piece c = piece_of(work, item_in_stretches(work, item));
     const kvt_matrix *w = c.product->w;
     float *y = c.product->y + (size_t)c.row * c.product->y_stride + (size_t)c.panel * TILE;
     size_t end = (size_t)(c.panel + c.n_panels) * TILE;
@@ -207,7 +216,8 @@ void kvt_matmul(kvt_workers *team, const kvt_input *in, const kvt_product *produ
     }
     if (in->n_rows == 0 || n_panels == 0) return;
     work.row_items = (in->n_rows + ITEM_ROWS - 1) / ITEM_ROWS;
-    int64_t wanted = ITEMS_PER_THREAD * (team ? kvt_workers_count(team) : 1);
+    work.n_threads = team ? kvt_workers_count(team) : 1;
+    int64_t wanted = (int64_t)ITEMS_PER_THREAD * work.n_threads;
     int64_t per_item = (n_panels * work.row_items + wanted - 1) / wanted;
     if (per_item > ITEM_PANELS_MAX) per_item = ITEM_PANELS_MAX;
     work.panels_per_item = (int)mem_round((size_t)per_item, ITEM_PANELS);
