@@ -17,7 +17,7 @@ typedef struct planner {
     int64_t n_ranges;  /* of so many rows of a head, all entries together */
     int64_t cost_most; /* of a piece that is not cut */
     int n_cut;         /* pieces that n_items_cut has been used for */
-    int entry_last;    /* the last one that is cut */
+    int entry_last;    /* the last one that is cut, in the order of cost */
 } planner;
 
 static int least(int a, int b) {
@@ -110,7 +110,7 @@ static bool is_costly(const planner *p, const step_entry *e) {
 }
 
 /* Make the entry's splits, if there is room. */
-static bool entry_cut(planner *p, int entry) {
+static void entry_cut(planner *p, int entry) {
     attend *a = &p->c->attend;
     const layout *room = &p->c->layout;
     const step_entry *e = &p->c->step.entry[entry];
@@ -120,7 +120,7 @@ static bool entry_cut(planner *p, int entry) {
     if ((size_t)(a->n_splits + n_heads) > room->n_splits ||
         (int64_t)n_pieces * n_heads > (int64_t)room->n_items_cut - p->n_cut ||
         need * (size_t)n_heads > room->partial_floats - a->partial_used)
-        return false;
+        return;
     a->split_of[entry] = a->n_splits;
     for (int head = 0; head < n_heads; head++, a->partial_used += need) {
         attend_split *s = &a->split[a->n_splits++];
@@ -130,8 +130,6 @@ static bool entry_cut(planner *p, int entry) {
         s->partial = a->partial + a->partial_used;
     }
     p->n_cut += n_pieces * n_heads;
-    p->entry_last = entry;
-    return true;
 }
 
 /* Those that share come first, in the order they stand in, so that what finds room stands together. */
@@ -146,6 +144,7 @@ static void entries_cut(planner *p) {
     for (int i = 0; i < s->n_entries; i++) {
         int entry = s->by_cost[i];
         if (a->split_of[entry] < 0 && is_costly(p, &s->entry[entry])) entry_cut(p, entry);
+        if (a->split_of[entry] >= 0) p->entry_last = entry;
     }
     for (int i = 0; i < s->n_entries; i++) {
         bool cut = i > 0 && a->split_of[s->by_prefix[i]] >= 0 && a->split_of[s->by_prefix[i - 1]] >= 0;
