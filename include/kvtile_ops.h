@@ -55,7 +55,16 @@ typedef enum kvt_weight_type {
     KVT_W_F16 = 1,
     KVT_W_Q4_0 = 2,
     KVT_W_Q4_1 = 3,
+    KVT_W_Q5_0 = 6,
+    KVT_W_Q5_1 = 7,
     KVT_W_Q8_0 = 8,
+    KVT_W_Q2_K = 10, /* _K: rows are a multiple of 256 long */
+    KVT_W_Q3_K = 11,
+    KVT_W_Q4_K = 12,
+    KVT_W_Q5_K = 13,
+    KVT_W_Q6_K = 14,
+    KVT_W_IQ4_NL = 20,
+    KVT_W_IQ4_XS = 23, /* likewise */
     KVT_W_BF16 = 30
 } kvt_weight_type;
 
@@ -119,18 +128,28 @@ KVT_API void kvt_rmsnorm(kvt_workers *team, const float *x, const float *weight,
 
 /* x += y over n elements. */
 KVT_API void kvt_add(kvt_workers *team, float *x, const float *y, size_t n);
+/* x += s * y over n elements, one fma each. */
+KVT_API void kvt_add_scaled(kvt_workers *team, float *x, const float *y, float s, size_t n);
+/* x *= s over n elements. */
+KVT_API void kvt_scale(kvt_workers *team, float *x, float s, size_t n);
+/* Add a row to each row: x [n_rows][n_cols] += bias [n_cols]. */
+KVT_API void kvt_add_row(kvt_workers *team, float *x, const float *bias, int n_rows, int n_cols);
 
 /* gate = silu(gate) * up over n elements; silu(x) = x / (1 + e^-x). */
 KVT_API void kvt_silu_mul(kvt_workers *team, float *gate, const float *up, size_t n);
 
-/* Rotary position encoding (Su et al. 2021, RoFormer). */
+/* Rotary position encoding (Su et al. 2021, RoFormer). Every way of stretching it to longer contexts (linear, NTK by
+ * parts, YaRN, per-frequency factors) is a list of frequencies and a magnitude. */
 typedef struct kvt_rope {
     int dim;     /* elements of a head that turn, even, at most the head's; the rest stay */
     float base;  /* theta, e.g. 10000 */
     int halves;  /* 0: pairs (2i, 2i+1), as GGUF's llama; 1: pairs (i, i + dim/2), as Hugging Face's */
+    const float *freqs; /* [dim/2] angle per position of pair i, the caller's; NULL: base^(-2i/dim) */
+    float magnitude;    /* the cosine and sine are multiplied by it; 0 stands for 1 */
 } kvt_rope;
 
-/* cos and sin of position * base^(-2i/dim) for each row: turns [n_rows][dim/2][2]. Once per step, for all layers. */
+/* cos and sin of position * frequency for each row, times the magnitude: turns [n_rows][dim/2][2]. Once per step, for
+ * all layers. */
 KVT_API void kvt_rope_turns(const kvt_rope *rope, const int32_t *positions, int n_rows, float *turns);
 
 /* Turn x [n_rows][x_stride], each row n_heads heads of dim_head, in place. */
