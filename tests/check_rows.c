@@ -121,6 +121,27 @@ static void add_want(const float *x, const float *by, int n, double *want, doubl
     }
 }
 
+/* The factor is the second operand's first element: as wild as the rest. */
+static void add_scaled_run(const kernels *k, float *x, const float *by, int n) {
+    k->add_scaled(x, by, by[0], (size_t)n);
+}
+static void add_scaled_want(const float *x, const float *by, int n, double *want, double *bound) {
+    for (int i = 0; i < n; i++) {
+        want[i] = (double)x[i] + (double)by[0] * (double)by[i];
+        bound[i] = 0x1.001p-24 * fabs(want[i]); /* rounded once: a rounded product would be farther off */
+    }
+}
+
+static void scale_run(const kernels *k, float *x, const float *by, int n) {
+    k->scale(x, by[0], (size_t)n);
+}
+static void scale_want(const float *x, const float *by, int n, double *want, double *bound) {
+    for (int i = 0; i < n; i++) {
+        want[i] = (double)x[i] * (double)by[0];
+        bound[i] = 0x1p-24 * fabs(want[i]);
+    }
+}
+
 static void silu_run(const kernels *k, float *x, const float *by, int n) {
     k->silu_mul(x, by, (size_t)n);
 }
@@ -171,6 +192,8 @@ static void narrow_want(const float *x, const float *by, int n, double *want, do
 static const operation operations[] = {
     {"norm", norm_run, norm_want, 1},
     {"add", add_run, add_want, 1},
+    {"add_scaled", add_scaled_run, add_scaled_want, 1},
+    {"scale", scale_run, scale_want, 1},
     {"silu_mul", silu_run, silu_want, 1},
     {"rope, pairs beside", rope_beside_run, rope_beside_want, 2},
     {"rope, pairs apart", rope_apart_run, rope_apart_want, 2},
@@ -360,6 +383,9 @@ static float *public_calls(kvt_workers *team) {
     kvt_rope rope = {64, 10000, 0};
     kvt_rmsnorm(team, x, weight, 1e-5f, ROWS, WIDTH, x);
     kvt_add(team, x, y, ALL - 3);
+    kvt_add_scaled(team, x, y, 0.3f, ALL - 7);
+    kvt_scale(team, x, 1.7f, ALL - 9);
+    kvt_add_row(team, x, weight, ROWS, WIDTH);
     kvt_silu_mul(team, x, y, ALL - 5);
     kvt_rope_turns(&rope, positions, ROWS, turns);
     kvt_rope_apply(team, &rope, turns, x, WIDTH, ROWS, 9, 64);
@@ -381,6 +407,9 @@ static float *direct_calls(void) {
     kvt_rope_turns(&(kvt_rope){64, 10000, 0}, positions, ROWS, turns);
     for (int r = 0; r < ROWS; r++) k->norm(x + r * WIDTH, weight, 1e-5f, WIDTH, x + r * WIDTH);
     k->add(x, y, ALL - 3);
+    k->add_scaled(x, y, 0.3f, ALL - 7);
+    k->scale(x, 1.7f, ALL - 9);
+    for (int r = 0; r < ROWS; r++) k->add(x + r * WIDTH, weight, WIDTH);
     k->silu_mul(x, y, ALL - 5);
     for (int h = 0; h < ROWS * 9; h++) k->rope(x + h * 64, turns + h / 9 * 64, 64, 0);
     for (int h = 0; h < ROWS * 3; h++) k->rope(x + h * 192, turns + h / 3 * 64, 64, 1);
@@ -424,6 +453,25 @@ static void test_turns_are_rounded_once(void **state) {
     }
 }
 
+/* A caller's frequencies instead of the base's, and a magnitude that is multiplied in before rounding. */
+static void test_turns_of_given_frequencies(void **state) {
+    (void)state;
+    const int32_t positions[] = {0, 3, 4096, 131071};
+    const float freqs[] = {1, 0.31f, 0.07f, 1e-4f, 3e-6f};
+    const kvt_rope ropes[] = {{10, 0, 0, freqs, 0}, {10, 10000, 1, freqs, 1.1902381f}};
+    for (size_t o = 0; o < 2; o++) {
+        float turns[4 * 10];
+        long double magnitude = o == 0 ? 1 : (long double)ropes[o].magnitude;
+        kvt_rope_turns(&ropes[o], positions, 4, turns);
+        for (int r = 0; r < 4; r++)
+            for (int i = 0; i < 5; i++) {
+                float angle = (float)positions[r] * freqs[i];
+                assert_true(turns[r * 10 + 2 * i] == (float)(cosl((long double)angle) * magnitude));
+                assert_true(turns[r * 10 + 2 * i + 1] == (float)(sinl((long double)angle) * magnitude));
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_judges_see_planted_errors),
@@ -434,6 +482,7 @@ int main(void) {
         cmocka_unit_test(test_codes_of_special_blocks),
         cmocka_unit_test(test_public_calls_are_the_kernels_on_any_team),
         cmocka_unit_test(test_turns_are_rounded_once),
+        cmocka_unit_test(test_turns_of_given_frequencies),
     };
     uint64_t fp = fp_enter(); /* as kernels are always called */
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

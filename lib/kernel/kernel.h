@@ -107,6 +107,8 @@ static inline int act16_place(int column) { return (column & ~3) | (column & 1) 
 
 typedef void (*rows_norm_fn)(const float *x, const float *weight, float eps, int n, float *y);
 typedef void (*rows_add_fn)(float *x, const float *y, size_t n);
+typedef void (*rows_add_scaled_fn)(float *x, const float *y, float s, size_t n);
+typedef void (*rows_scale_fn)(float *x, float s, size_t n);
 typedef void (*rows_silu_mul_fn)(float *gate, const float *up, size_t n);
 typedef void (*rows_rope_fn)(float *x, const float *turns, int dim, int halves); /* one head */
 typedef void (*rows_narrow_fn)(float *x, size_t n);                               /* round to bf16 values, in place */
@@ -153,6 +155,8 @@ typedef struct kernels {
     attn_finish_fn attn_finish;
     rows_norm_fn norm;
     rows_add_fn add;
+    rows_add_scaled_fn add_scaled;
+    rows_scale_fn scale;
     rows_silu_mul_fn silu_mul;
     rows_rope_fn rope;
     rows_narrow_fn narrow;

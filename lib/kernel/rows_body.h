@@ -20,6 +20,23 @@ static void add(float *x, const float *y, size_t n) {
     vf_store_first(x + whole, vf_add(vf_load_first(x + whole, rest), vf_load_first(y + whole, rest)), rest);
 }
 
+static void add_scaled(float *x, const float *y, float s, size_t n) {
+    size_t whole = n & ~(size_t)15;
+    int rest = n & 15;
+    vf by = vf_set1(s);
+    for (size_t i = 0; i < whole; i += 16) vf_store(x + i, vf_fma(by, vf_load(y + i), vf_load(x + i)));
+    vf last = vf_fma(by, vf_load_first(y + whole, rest), vf_load_first(x + whole, rest));
+    vf_store_first(x + whole, last, rest);
+}
+
+static void scale(float *x, float s, size_t n) {
+    size_t whole = n & ~(size_t)15;
+    int rest = n & 15;
+    vf by = vf_set1(s);
+    for (size_t i = 0; i < whole; i += 16) vf_store(x + i, vf_mul(vf_load(x + i), by));
+    vf_store_first(x + whole, vf_mul(vf_load_first(x + whole, rest), by), rest);
+}
+
 WORD vf silu_times(vf gate, vf up) {
     vf e = vf_exp2(vf_mul(gate, vf_set1(-1.44269504f)));
     return vf_mul(vf_div(gate, vf_add(vf_set1(1), e)), up);
@@ -92,6 +109,8 @@ static void quantise16(const float *x, int n, void *q, float *s, float *fs, int3
 static void rows_fill(kernels *k) {
     k->norm = norm;
     k->add = add;
+    k->add_scaled = add_scaled;
+    k->scale = scale;
     k->silu_mul = silu_mul;
     k->rope = rope;
     k->narrow = narrow;

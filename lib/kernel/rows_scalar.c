@@ -18,6 +18,14 @@ static void add(float *x, const float *y, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] = x[i] + y[i];
 }
 
+static void add_scaled(float *x, const float *y, float s, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = scalar_fma(s, y[i], x[i]);
+}
+
+static void scale(float *x, float s, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = x[i] * s;
+}
+
 static void silu_mul(float *gate, const float *up, size_t n) {
     for (size_t i = 0; i < n; i++) {
         float e = scalar_exp2(gate[i] * -1.44269504f);
@@ -81,6 +89,8 @@ static void quantise16(const float *x, int n, void *q, float *s, float *fs, int3
 void rows_scalar(kernels *k) {
     k->norm = norm;
     k->add = add;
+    k->add_scaled = add_scaled;
+    k->scale = scale;
     k->silu_mul = silu_mul;
     k->rope = rope;
     k->narrow = narrow;

@@ -20,7 +20,7 @@ typedef struct job {
     size_t n_rows, row, stride; /* rows, elements of one, elements from one to the next */
     size_t n;                   /* elements in all, where there are no rows */
     size_t piece;               /* rows */
-    float eps;
+    float eps, s;               /* s: the factor of one that scales */
     const kvt_rope *rope;
     int n_heads, dim_head;
 } job;
@@ -76,6 +76,42 @@ void kvt_add(kvt_workers *team, float *x, const float *y, size_t n) {
     run(team, &j, add_piece);
 }
 
+static void add_scaled_piece(void *ctx, int piece, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    size_t first = first_of(j, piece) * RUN;
+    j->k->add_scaled(j->x + first, j->in + first, j->s, elements_of(j, piece));
+}
+
+void kvt_add_scaled(kvt_workers *team, float *x, const float *y, float s, size_t n) {
+    job j = elements(x, y, n);
+    j.s = s;
+    run(team, &j, add_scaled_piece);
+}
+
+static void scale_piece(void *ctx, int piece, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    j->k->scale(j->x + first_of(j, piece) * RUN, j->s, elements_of(j, piece));
+}
+
+void kvt_scale(kvt_workers *team, float *x, float s, size_t n) {
+    job j = elements(x, NULL, n);
+    j.s = s;
+    run(team, &j, scale_piece);
+}
+
+static void add_row_piece(void *ctx, int piece, int worker) {
+    (void)worker;
+    const job *j = ctx;
+    for (size_t r = first_of(j, piece); r < end_of(j, piece); r++) j->k->add(j->x + r * j->row, j->by, j->row);
+}
+
+void kvt_add_row(kvt_workers *team, float *x, const float *bias, int n_rows, int n_cols) {
+    job j = {.x = x, .by = bias, .n_rows = (size_t)n_rows, .row = (size_t)n_cols};
+    run(team, &j, add_row_piece);
+}
+
 static void silu_mul_piece(void *ctx, int piece, int worker) {
     (void)worker;
     const job *j = ctx;
@@ -92,15 +128,16 @@ void kvt_silu_mul(kvt_workers *team, float *gate, const float *up, size_t n) {
  * so that no arithmetic moves across the change of mode. */
 __attribute__((noinline)) static void turns_fill(const kvt_rope *rope, const int32_t *positions, int n_rows,
                                                  float *turns) {
-    double ln_base = math_log((double)rope->base);
+    double ln_base = rope->freqs ? 0 : math_log((double)rope->base);
+    double magnitude = rope->magnitude == 0 ? 1 : (double)rope->magnitude; /* 1 changes no bit */
     for (int i = 0; i < rope->dim / 2; i++) {
-        float f = (float)math_exp(-(2.0 * i / rope->dim) * ln_base);
+        float f = rope->freqs ? rope->freqs[i] : (float)math_exp(-(2.0 * i / rope->dim) * ln_base);
         for (int r = 0; r < n_rows; r++) {
             float angle = (float)positions[r] * f, *turn = turns + (size_t)r * (size_t)rope->dim + 2 * (size_t)i;
             double sine, cosine;
             math_sincos((double)angle, &sine, &cosine);
-            turn[0] = (float)cosine;
-            turn[1] = (float)sine;
+            turn[0] = (float)(cosine * magnitude);
+            turn[1] = (float)(sine * magnitude);
         }
     }
 }
