@@ -59,6 +59,7 @@ static void no_place_for_a_result_is_an_argument(void **state) {
     assert_int_equal(kvt_matrix_pack(NULL, &(kvt_matrix_source){0}, NULL), KVT_E_ARGUMENT);
     assert_int_equal(kvt_matrix_pack(&w, NULL, NULL), KVT_E_ARGUMENT);
     assert_null(w);
+    assert_int_equal(kvt_input_new(NULL, 1, 16, KVT_MATH_FAST), KVT_E_ARGUMENT);
     assert_int_equal(kvt_check(c), KVT_OK);
     kvt_close(c);
 }

@@ -60,6 +60,7 @@ static bool input_sizes(int rows_max, int cols_max, size_t code_bytes, size_t *c
 }
 
 kvt_status kvt_input_new(kvt_input **out, int rows_max, int cols_max, kvt_math math) {
+    if (!out) return KVT_E_ARGUMENT;
     *out = NULL;
     if (rows_max < 1 || cols_max < 1) return KVT_E_ARGUMENT;
     if (math != KVT_MATH_FAST && math != KVT_MATH_ACCURATE && math != KVT_MATH_EXACT) return KVT_E_ARGUMENT;
