@@ -264,6 +264,18 @@ kvt_status engine_append(engine *e, int seq, int32_t token) {
     return KVT_OK;
 }
 
+kvt_status engine_extend(engine *e, int seq, const int32_t *tokens, int n) {
+    sequence *s = find(e, seq);
+    if (!s) return KVT_E_SEQUENCE;
+    if (n < 1) return n < 0 ? KVT_E_ARGUMENT : KVT_OK;
+    if (n > e->opt.context - s->n_tokens) return KVT_E_LIMIT;
+    memcpy(s->tokens + s->n_tokens, tokens, (size_t)n * sizeof tokens[0]);
+    s->n_tokens += n;
+    s->row = -1;
+    s->started = false;
+    return KVT_OK;
+}
+
 kvt_status engine_truncate(engine *e, int seq, int n_tokens) {
     sequence *s = find(e, seq);
     if (!s) return KVT_E_SEQUENCE;
@@ -294,6 +306,17 @@ void engine_end(engine *e, int seq) {
 int engine_length(const engine *e, int seq) {
     const sequence *s = find(e, seq);
     return s ? s->n_tokens : KVT_E_SEQUENCE;
+}
+
+const int32_t *engine_tokens(const engine *e, int seq) {
+    const sequence *s = find(e, seq);
+    return s ? s->tokens : NULL;
+}
+
+int engine_cached(const engine *e, int seq) {
+    const sequence *s = find(e, seq);
+    if (!s) return KVT_E_SEQUENCE;
+    return s->cached == KVT_SEQ_NONE ? 0 : kvt_seq_length(e->cache, s->cached);
 }
 
 const float *engine_logits(const engine *e, int seq) {

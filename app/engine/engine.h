@@ -15,6 +15,7 @@
 
 #include "model/model.h"
 #include "sample.h"
+#include "stop.h"
 
 /* --------------------------------------------------------------------------------------------- engine */
 
@@ -64,10 +65,15 @@ kvt_status engine_add(engine *e, const int32_t *tokens, int n_tokens, int *out);
 kvt_status engine_fork(engine *e, int seq, int *out);
 /* One more token. KVT_E_LIMIT: the sequence is as long as the context. */
 kvt_status engine_append(engine *e, int seq, int32_t token);
+/* More tokens behind a sequence, to be read as a prompt is and counted as prefill; n 0 does nothing.
+ * KVT_E_LIMIT: beyond the context; nothing changed. */
+kvt_status engine_extend(engine *e, int seq, const int32_t *tokens, int n);
 /* Keep the first n_tokens tokens, at least one. */
 kvt_status engine_truncate(engine *e, int seq, int n_tokens);
 void engine_end(engine *e, int seq);
 int engine_length(const engine *e, int seq);
+const int32_t *engine_tokens(const engine *e, int seq); /* [engine_length] */
+int engine_cached(const engine *e, int seq);            /* how many of them the cache holds */
 
 /* Compute up to `chunk` waiting tokens: first of sequences that already have logits, then of the others, in turn. Where
  * the cache is full the youngest sequence gives its blocks back and is computed again later. Nothing waits: KVT_OK. */
@@ -79,6 +85,7 @@ const float *engine_logits(const engine *e, int seq);
 
 /* -------------------------------------------------------------------------------------------- answers */
 
+/* Stop: an end token, or a stop text. */
 typedef enum finish_reason { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_INTERRUPTED } finish_reason;
 
 /* "stop", "length", "interrupted". */
@@ -90,8 +97,10 @@ typedef struct prompt {
 } prompt;
 
 typedef struct answer {
-    int32_t *tokens; /* [n_tokens], an end token included */
+    int32_t *tokens; /* [n_tokens] as sampled, an end token or the tokens of a stop text included */
     int n_tokens;
+    byte_list text; /* up to the stop text; control tokens have none */
+    int n_shown;    /* tokens that lie before the stop text whole; without a stop text all */
     finish_reason finish;
     uint64_t first_ns, last_ns; /* when the first and last token were there, from the start of generate */
 } answer;
@@ -102,10 +111,16 @@ typedef struct generate_options {
     int n_samples;  /* answers to each prompt, which is computed once */
     int tokens_max; /* of an answer, at least 1 */
     sample_options sampling;
+    /* An answer ends before the first of these texts that is whole, whatever tokens spell it. None is empty. */
+    const char *const *stop_texts; /* [n_stop_texts] */
+    int n_stop_texts;              /* 0 .. STOP_TEXTS_MAX */
 
     /* All may be NULL. index = prompt * n_samples + sample. */
     void (*on_logits)(void *ctx, int index, const float *logits); /* [n_vocab], before each token */
     void (*on_token)(void *ctx, int index, int32_t token);
+    /* Text as it becomes certain: whole characters, held back while they may be the beginning of a stop text. All calls
+     * together give the answer's text. */
+    void (*on_text)(void *ctx, int index, const char *bytes, size_t n);
     void (*on_progress)(void *ctx, int64_t done, int64_t total); /* positions, while prompts are read */
     void *ctx;
     const volatile sig_atomic_t *stop; /* checked between steps: not 0 ends the answers where they are */
@@ -113,8 +128,16 @@ typedef struct generate_options {
 
 /* Answer the prompts: answers [n_prompts * n_samples], to be freed with answers_free also after a failure.
  * The engine needs sequences_max of n_prompts * n_samples.
- * KVT_E_ARGUMENT: logits that are not numbers; KVT_E_LIMIT: a prompt longer than the context. */
+ * KVT_E_ARGUMENT: logits that are not numbers, an empty stop text or too many; KVT_E_LIMIT: a prompt longer than the
+ * context. */
 kvt_status generate(engine *e, const generate_options *opt, answer *answers, error_text *err);
+
+/* Answer a living sequence: compute what waits in it, then token by token. It stays alive and holds the answer's tokens
+ * as sampled, where the context has room for the last one too; that one waits, computed with whatever comes next. After
+ * a failure it holds those sampled so far. One answer, index 0: opt's prompts and n_samples are not used. Other
+ * sequences of the engine that wait are computed along. KVT_E_SEQUENCE: it is not alive. */
+kvt_status generate_on(engine *e, int seq, const generate_options *opt, answer *out, error_text *err);
+
 void answers_free(answer *answers, int n);
 
 /* Write a sentence and hand the status on. */

@@ -1,21 +1,35 @@
-/* generate.c - answers to prompts: one prefill each, forks for the samples, then token by token while any goes on. */
+/* generate.c - answers: what waits is computed, forks for the samples, then token by token while any goes on. */
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sys.h"
 #include "engine.h"
+#include "writer.h"
 
 enum { NO_SEQUENCE = -1 };
+
+/* An answer and the sequence that it is read from. */
+typedef struct work {
+    writer writer;
+    int seq;         /* NO_SEQUENCE: not begun yet */
+    uint64_t number; /* of the answer among those to its prompt */
+    int context;     /* tokens of the sequence that were there before the answer */
+    bool open;       /* goes on */
+} work;
 
 typedef struct run {
     engine *e;
     const generate_options *opt;
     error_text *err;
     sampler *sampler;
-    answer *answers;
-    int n_answers;
-    int *seq; /* [n_answers] its sequence, NO_SEQUENCE: not begun or finished */
-    uint64_t start_ns;
+    stop_list *stops;
+    work *works; /* [n_works] */
+    int n_works;
+    int n_samples; /* works to each prompt, one after the other */
+    bool keep;     /* the sequence is the caller's and lives on */
+    uint64_t start_ns, start_read; /* start_read: positions that the engine had read before */
+    int64_t to_read;
 } run;
 
 const char *finish_name(finish_reason reason) {
@@ -27,16 +41,133 @@ static bool stopped(const run *r) {
     return r->opt->stop && *r->opt->stop;
 }
 
-static void finish(run *r, int index, finish_reason reason) {
-    r->answers[index].finish = reason;
-    if (r->seq[index] == NO_SEQUENCE) return;
-    engine_end(r->e, r->seq[index]);
-    r->seq[index] = NO_SEQUENCE;
+static kvt_status no_memory(const run *r) {
+    return engine_fail(r->err, KVT_E_MEMORY, "no memory for %d answers", r->n_works);
 }
 
-/* ------------------------------------------------------------------------------------------ begin and prefill */
+static kvt_status finish(run *r, work *w, finish_reason reason) {
+    w->open = false;
+    if (!r->keep) engine_end(r->e, w->seq); /* its place in the cache may be waited for */
+    return writer_end(&w->writer, reason) == KVT_OK ? KVT_OK : no_memory(r);
+}
 
-static kvt_status check(const generate_options *opt, int context, error_text *err) {
+/* ----------------------------------------------------------------------------------------------- one token */
+
+/* The sequence gets the token too; does the answer end with it, and why? */
+static finish_reason follow(run *r, work *w, int token) {
+    const answer *a = w->writer.out;
+    kvt_status room = engine_append(r->e, w->seq, token);
+    if (a->finish != FINISH_NONE) return a->finish;
+    if (tokenizer_is_end(model_tokenizer(engine_model(r->e)), token)) return FINISH_STOP;
+    return a->n_tokens == r->opt->tokens_max || room == KVT_E_LIMIT ? FINISH_LENGTH : FINISH_NONE;
+}
+
+/* Sample an answer's next token from its logits, tell it, and decide whether the answer goes on. */
+static kvt_status extend(run *r, work *w) {
+    answer *a = w->writer.out;
+    const float *logits = engine_logits(r->e, w->seq);
+    if (!logits) return KVT_OK;
+    if (r->opt->on_logits) r->opt->on_logits(r->opt->ctx, w->writer.index, logits);
+    int n_tokens = engine_length(r->e, w->seq);
+    int token = sampler_pick(r->sampler, &r->opt->sampling, logits, w->number, (uint64_t)n_tokens);
+    if (token < 0)
+        return engine_fail(r->err, KVT_E_ARGUMENT, "the logits of token %d are not numbers: the model file is damaged",
+                           n_tokens);
+    a->last_ns = sys_now_ns() - r->start_ns;
+    if (a->n_tokens == 0) a->first_ns = a->last_ns;
+    if (writer_add(&w->writer, token) != KVT_OK) return no_memory(r);
+    finish_reason reason = follow(r, w, token);
+    return reason == FINISH_NONE ? KVT_OK : finish(r, w, reason);
+}
+
+static kvt_status fork_samples(run *r, work *first) {
+    for (work *w = first + 1; w < first + r->n_samples; w++) {
+        kvt_status status = engine_fork(r->e, first->seq, &w->seq);
+        if (status != KVT_OK)
+            return engine_fail(r->err, status, "a sequence could not be forked: %s", kvt_status_text(status));
+        w->open = true;
+    }
+    return KVT_OK;
+}
+
+/* Forks for prompts that are through, then a token for each answer that has logits. */
+static kvt_status harvest(run *r) {
+    for (work *first = r->works; first < r->works + r->n_works; first += r->n_samples)
+        if (first->open && first->writer.out->n_tokens == 0 && engine_logits(r->e, first->seq))
+            TRY(fork_samples(r, first));
+    for (work *w = r->works; w < r->works + r->n_works; w++)
+        if (w->open) TRY(extend(r, w));
+    return KVT_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------- all tokens */
+
+static void progress(const run *r) {
+    int64_t done = (int64_t)(engine_counted(r->e).prefill_positions - r->start_read);
+    if (r->opt->on_progress) r->opt->on_progress(r->opt->ctx, done < r->to_read ? done : r->to_read, r->to_read);
+}
+
+static bool any_open(const run *r) {
+    for (int i = 0; i < r->n_works; i++)
+        if (r->works[i].open) return true;
+    return false;
+}
+
+/* Each answer goes on until it ends, all of them in the same steps. */
+static kvt_status write_all(run *r) {
+    r->start_ns = sys_now_ns();
+    r->start_read = engine_counted(r->e).prefill_positions;
+    TRY(harvest(r)); /* a sequence may have its logits already */
+    while (any_open(r) && !stopped(r)) {
+        kvt_status status = engine_step(r->e);
+        if (status != KVT_OK) return engine_fail(r->err, status, "a step failed: %s", kvt_status_text(status));
+        progress(r);
+        TRY(harvest(r));
+    }
+    for (int i = 0; i < r->n_works; i++)
+        if (r->works[i].writer.out->finish == FINISH_NONE) TRY(finish(r, &r->works[i], FINISH_INTERRUPTED));
+    return KVT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- begin and end */
+
+static kvt_status stops_take(run *r) {
+    kvt_status status = stop_list_new(&r->stops, r->opt->stop_texts, r->opt->n_stop_texts);
+    if (status == KVT_E_ARGUMENT)
+        return engine_fail(r->err, status, "an empty stop text, or more than %d of them", STOP_TEXTS_MAX);
+    return status == KVT_OK ? KVT_OK : no_memory(r);
+}
+
+static kvt_status run_open(run *r) {
+    TRY(stops_take(r));
+    r->sampler = sampler_new(model_config_of(engine_model(r->e))->n_vocab);
+    r->works = calloc((size_t)r->n_works, sizeof r->works[0]);
+    if (!r->sampler || !r->works) return no_memory(r);
+    for (int i = 0; i < r->n_works; i++) r->works[i].seq = NO_SEQUENCE;
+    return KVT_OK;
+}
+
+static void run_close(run *r) {
+    for (int i = 0; r->works && i < r->n_works; i++) writer_close(&r->works[i].writer);
+    free(r->works);
+    sampler_free(r->sampler);
+    stop_list_free(r->stops);
+}
+
+/* Work number i: its answer never grows beyond tokens_max, or the context and one token more. */
+static kvt_status work_begin(run *r, int i, int n_before, answer *out) {
+    work *w = &r->works[i];
+    int room = engine_options_of(r->e)->context - n_before + 1;
+    if (room > r->opt->tokens_max) room = r->opt->tokens_max;
+    w->number = (uint64_t)(i % r->n_samples);
+    w->context = n_before;
+    if (writer_open(&w->writer, out, room, model_tokenizer(engine_model(r->e)), r->stops, r->opt) != KVT_OK)
+        return no_memory(r);
+    w->writer.index = i;
+    return KVT_OK;
+}
+
+static kvt_status prompts_check(const generate_options *opt, int context, error_text *err) {
     for (int i = 0; i < opt->n_prompts; i++) {
         int n = opt->prompts[i].n_tokens;
         if (n < 1) return engine_fail(err, KVT_E_ARGUMENT, "prompt %d is empty", i + 1);
@@ -47,111 +178,56 @@ static kvt_status check(const generate_options *opt, int context, error_text *er
 }
 
 /* Each prompt's first answer gets the sequence; the other samples fork from it once it has logits. */
-static kvt_status begin(run *r) {
-    for (int i = 0; i < r->opt->n_prompts; i++) {
-        const prompt *p = &r->opt->prompts[i];
-        TRY(engine_add(r->e, p->tokens, p->n_tokens, &r->seq[i * r->opt->n_samples]));
+static kvt_status prompts_begin(run *r, answer *answers) {
+    for (int i = 0; i < r->n_works; i++) {
+        const prompt *p = &r->opt->prompts[i / r->n_samples];
+        TRY(work_begin(r, i, p->n_tokens, &answers[i]));
+        if (i % r->n_samples > 0) continue;
+        kvt_status status = engine_add(r->e, p->tokens, p->n_tokens, &r->works[i].seq);
+        if (status != KVT_OK)
+            return engine_fail(r->err, status, "a prompt found no place: %s", kvt_status_text(status));
+        r->works[i].open = true;
+        r->to_read += p->n_tokens;
     }
     return KVT_OK;
-}
-
-static kvt_status fork_samples(run *r, int first) {
-    for (int i = 1; i < r->opt->n_samples; i++) TRY(engine_fork(r->e, r->seq[first], &r->seq[first + i]));
-    return KVT_OK;
-}
-
-static void progress(const run *r) {
-    int64_t total = 0;
-    for (int i = 0; i < r->opt->n_prompts; i++) total += r->opt->prompts[i].n_tokens;
-    if (r->opt->on_progress) r->opt->on_progress(r->opt->ctx, (int64_t)engine_counted(r->e).prefill_positions, total);
-}
-
-/* --------------------------------------------------------------------------------------------- one token */
-
-/* Sample an answer's next token from its logits, tell it, and decide whether the answer goes on. */
-static kvt_status extend(run *r, int index) {
-    const generate_options *opt = r->opt;
-    answer *a = &r->answers[index];
-    const float *logits = engine_logits(r->e, r->seq[index]);
-    if (!logits) return KVT_OK;
-    if (opt->on_logits) opt->on_logits(opt->ctx, index, logits);
-    int token = sampler_pick(r->sampler, &opt->sampling, logits, (uint64_t)(index % opt->n_samples),
-                             (uint64_t)engine_length(r->e, r->seq[index]));
-    if (token < 0)
-        return engine_fail(r->err, KVT_E_ARGUMENT, "the logits of token %d are not numbers: the model file is damaged",
-                        engine_length(r->e, r->seq[index]));
-    a->last_ns = sys_now_ns() - r->start_ns;
-    if (a->n_tokens == 0) a->first_ns = a->last_ns;
-    a->tokens[a->n_tokens++] = token;
-    if (opt->on_token) opt->on_token(opt->ctx, index, token);
-
-    if (tokenizer_is_end(model_tokenizer(engine_model(r->e)), token)) finish(r, index, FINISH_STOP);
-    else if (a->n_tokens == opt->tokens_max) finish(r, index, FINISH_LENGTH);
-    else if (engine_append(r->e, r->seq[index], token) == KVT_E_LIMIT) finish(r, index, FINISH_LENGTH);
-    return KVT_OK;
-}
-
-/* After a step: forks for prompts that are through, then a token for each answer that has logits. */
-static kvt_status harvest(run *r) {
-    for (int first = 0; first < r->n_answers; first += r->opt->n_samples) {
-        bool fresh = r->answers[first].n_tokens == 0 && engine_logits(r->e, r->seq[first]);
-        if (fresh) TRY(fork_samples(r, first));
-    }
-    for (int i = 0; i < r->n_answers; i++)
-        if (r->seq[i] != NO_SEQUENCE) TRY(extend(r, i));
-    return KVT_OK;
-}
-
-static kvt_status steps(run *r) {
-    TRY(begin(r));
-    while (engine_waiting(r->e) && !stopped(r)) {
-        kvt_status status = engine_step(r->e);
-        if (status != KVT_OK) return engine_fail(r->err, status, "a step failed: %s", kvt_status_text(status));
-        progress(r);
-        TRY(harvest(r));
-    }
-    for (int i = 0; i < r->n_answers; i++)
-        if (r->answers[i].finish == FINISH_NONE) finish(r, i, FINISH_INTERRUPTED);
-    return KVT_OK;
-}
-
-/* ---------------------------------------------------------------------------------------------- all of it */
-
-/* An answer's array never grows: it ends at tokens_max, or with the context. */
-static bool answers_take(run *r, int context) {
-    for (int i = 0; i < r->n_answers; i++) {
-        int room = context - r->opt->prompts[i / r->opt->n_samples].n_tokens + 1;
-        if (room > r->opt->tokens_max) room = r->opt->tokens_max;
-        r->answers[i] = (answer){ .tokens = malloc((size_t)room * sizeof(int32_t)) };
-        r->seq[i] = NO_SEQUENCE;
-        if (!r->answers[i].tokens) return false;
-    }
-    return true;
 }
 
 kvt_status generate(engine *e, const generate_options *opt, answer *answers, error_text *err) {
-    run r = { .e = e, .opt = opt, .err = err, .answers = answers, .n_answers = opt->n_prompts * opt->n_samples };
-    for (int i = 0; i < r.n_answers; i++) answers[i] = (answer){ 0 };
-    TRY(check(opt, engine_options_of(e)->context, err));
+    run r = { .e = e, .opt = opt, .err = err, .n_works = opt->n_prompts * opt->n_samples, .n_samples = opt->n_samples };
+    for (int i = 0; i < r.n_works; i++) answers[i] = (answer){ 0 };
+    TRY(prompts_check(opt, engine_options_of(e)->context, err));
+    kvt_status status = run_open(&r);
+    if (status == KVT_OK) status = prompts_begin(&r, answers);
+    if (status == KVT_OK) status = write_all(&r);
+    for (int i = 0; r.works && i < r.n_works; i++)
+        if (r.works[i].open) engine_end(e, r.works[i].seq);
+    run_close(&r);
+    return status;
+}
 
-    r.sampler = sampler_new(model_config_of(engine_model(e))->n_vocab);
-    r.seq = malloc((size_t)r.n_answers * sizeof r.seq[0]);
-    kvt_status status = KVT_OK;
-    if (!r.sampler || !r.seq || !answers_take(&r, engine_options_of(e)->context))
-        status = engine_fail(err, KVT_E_MEMORY, "no memory for %d answers", r.n_answers);
-    r.start_ns = sys_now_ns();
+kvt_status generate_on(engine *e, int seq, const generate_options *opt, answer *out, error_text *err) {
+    run r = { .e = e, .opt = opt, .err = err, .n_works = 1, .n_samples = 1, .keep = true };
+    int n_before = engine_length(e, seq);
+    *out = (answer){ 0 };
+    if (n_before < 1) return engine_fail(err, KVT_E_SEQUENCE, "there is no sequence %d", seq);
+    /* Where all is computed and another step took the logits, the last token is computed again. */
+    if (!engine_logits(e, seq)) TRY(engine_truncate(e, seq, n_before));
+    kvt_status status = run_open(&r);
+    if (status == KVT_OK) status = work_begin(&r, 0, n_before, out);
     if (status == KVT_OK) {
-        status = steps(&r);
-        for (int i = 0; i < r.n_answers; i++) finish(&r, i, r.answers[i].finish);
+        r.works[0].seq = seq;
+        r.works[0].open = true;
+        r.to_read = n_before - engine_cached(e, seq);
+        status = write_all(&r);
     }
-    sampler_free(r.sampler);
-    free(r.seq);
+    run_close(&r);
     return status;
 }
 
 void answers_free(answer *answers, int n) {
     for (int i = 0; i < n; i++) {
         free(answers[i].tokens);
-        answers[i].tokens = NULL;
+        byte_list_free(&answers[i].text);
+        answers[i] = (answer){ 0 };
     }
 }
