@@ -1,4 +1,4 @@
-/* bench.c - kvtile bench: the table of measurements, and what they share. */
+/* bench.c - kvtile bench: the family of measurements, and what they share. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -7,33 +7,13 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-static const struct {
-    const char *name, *about;
-    int (*run)(int argc, char **argv);
-} benches[] = {
-    { "reuse", "one prompt without a cache, with a contiguous and with a paged one: positions, seconds, bytes",
-      bench_reuse },
-    { "memory", "a trace of requests: the share of reserved memory that holds tokens", bench_memory },
-    { "decode", "time per token behind a given number of tokens", bench_decode },
-    { "prefill", "tokens per second of reading a prompt", bench_prefill },
-    { "attend", "attention alone, per layer: GB/s and GFLOP/s", bench_attend },
-    { "share", "a batch over one common prefix: read once for all, read for each sequence, copied for each",
-      bench_share },
-    { "step", "what a decode step costs beside its arithmetic", bench_step },
+const command command_bench = {
+    .name = "bench",
+    .summary = "measure on this machine",
+    .usage = "MEASUREMENT [OPTIONS]",
+    .about = "Measure on this machine. Each measurement prints a table, or with --json its rows, and the CPU path "
+             "taken and the memory bandwidth measured in the same run.",
 };
-enum { N_BENCHES = sizeof benches / sizeof benches[0] };
-
-int cmd_bench(int argc, char **argv) {
-    bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-    for (int i = 0; i < N_BENCHES && argc > 1; i++)
-        if (strcmp(argv[1], benches[i].name) == 0) return benches[i].run(argc - 1, argv + 1);
-    if (argc > 1 && !help) return cli_usage("bench", "there is no measurement \"%s\"", argv[1]);
-    FILE *to = help ? stdout : stderr;
-    fprintf(to, "usage: kvtile bench MEASUREMENT [OPTIONS]\n\n");
-    for (int i = 0; i < N_BENCHES; i++) fprintf(to, "  %-10s %s\n", benches[i].name, benches[i].about);
-    fprintf(to, "\nkvtile bench MEASUREMENT --help lists its options.\n");
-    return help ? cli_flush() : CLI_USAGE;
-}
 
 /* --------------------------------------------------------------------------------------------- bandwidth */
 
@@ -104,7 +84,7 @@ double bench_ms_since(uint64_t start_ns) {
     return (double)(sys_now_ns() - start_ns) / 1e6;
 }
 
-json_t *bench_json(const char *command, const kvt_workers *team, double bandwidth, json_t *rows) {
-    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "command", command, "cpu", kvt_cpu(), "threads",
+json_t *bench_json(const char *name, const kvt_workers *team, double bandwidth, json_t *rows) {
+    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "command", name, "cpu", kvt_cpu(), "threads",
                      kvt_workers_count(team), "bandwidth_read", bandwidth, "rows", rows);
 }

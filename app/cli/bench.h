@@ -5,13 +5,8 @@
 
 #include "cli.h"
 
-int bench_reuse(int argc, char **argv);
-int bench_memory(int argc, char **argv);
-int bench_decode(int argc, char **argv);
-int bench_prefill(int argc, char **argv);
-int bench_attend(int argc, char **argv);
-int bench_share(int argc, char **argv);
-int bench_step(int argc, char **argv);
+extern const command command_bench, command_bench_reuse, command_bench_memory, command_bench_decode,
+    command_bench_prefill, command_bench_attend, command_bench_share, command_bench_step;
 
 enum { BENCH_REPEATS = 32 };
 
@@ -24,7 +19,7 @@ double bench_median(double *x, int n); /* sorts x */
 double bench_ms_since(uint64_t start_ns);
 
 /* {"command", "cpu", "threads", "bandwidth_read", "rows": []}; rows are appended to the array inside. */
-json_t *bench_json(const char *command, const kvt_workers *team, double bandwidth, json_t *rows);
+json_t *bench_json(const char *name, const kvt_workers *team, double bandwidth, json_t *rows);
 
 /* ------------------------------------------------------------------------------------------- a filled cache */
 

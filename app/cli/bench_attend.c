@@ -7,32 +7,28 @@ typedef struct attend_options {
     int rows, dim;              /* dim: 0, the model's */
 } attend_options;
 
-static int options_read(attend_options *o, int argc, char **argv) {
-    common_options *c = &o->common;
-    const option rows[] = {
-        OPTION_MODEL(*c),
-        { "--depths", "TOKENS,...", OPTION_LIST, &o->depths, "tokens before the new ones (default: 1024,8192)", 0,
-          1 << 20 },
-        { "--rows", "ROWS", OPTION_INT, &o->rows, "new tokens of a prefill step (default: 512)", 2, 4096 },
-        { "--dim", "N", OPTION_INT, &o->dim, "elements of a head (default: the model's)", 1, 512 },
-        { "--heads", "Q,KV", OPTION_LIST, &o->heads, "query heads, key/value heads (default: the model's)", 1, 256 },
-        OPTION_KV(*c),
-        OPTION_K(*c),
-        OPTION_V(*c),
-        OPTION_BLOCK(*c),
-        OPTION_MATH(*c),
-        OPTION_THREADS(*c),
-        OPTION_JSON(*c),
-    };
-    const option_set set = {
-        .command = "bench attend",
-        .usage = "[-m MODEL] [OPTIONS]",
-        .about = "Attention alone over synthetic keys and values in a model's geometry: decode (one row) and prefill.\n"
-                 "Times are medians per layer call; the layers are visited in turn, so that keys come from memory.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-    };
-    return options_parse(&set, argc, argv);
+static const option option_table[] = {
+    OPTION_MODEL(attend_options),
+    { "--depths", "TOKENS,...", OPTION_LIST, offsetof(attend_options, depths), "tokens before the new ones", 0,
+      1 << 20 },
+    { "--rows", "ROWS", OPTION_INT, offsetof(attend_options, rows), "new tokens of a prefill step", 2, 4096 },
+    { "--dim", "N", OPTION_INT, offsetof(attend_options, dim), "elements of a head (default: the model's)", 1, 512 },
+    { "--heads", "Q,KV", OPTION_LIST, offsetof(attend_options, heads),
+      "query heads, key/value heads (default: the model's)", 1, 256 },
+    OPTION_HEAD("Cache"),
+    OPTION_FORMATS(attend_options),
+    OPTION_MACHINE(attend_options),
+    OPTION_JSON(attend_options),
+};
+
+static const command_example examples[] = {
+    { "bench attend --depths 8192 --kv f16", "One depth, with another format of keys and values." },
+    { "bench attend --heads 32,8 --dim 128", "In the geometry of a larger model, of which no file is needed." },
+};
+
+static void attend_defaults(void *options) {
+    *(attend_options *)options =
+        (attend_options){ .common = common_options_default(), .depths = "1024,8192", .rows = 512 };
 }
 
 /* The model's heads, but for what the options say. */
@@ -111,23 +107,35 @@ static int run(const attend_options *o, bench_cache *b, kvt_workers *team, const
     return status == CLI_DONE ? cli_flush() : status;
 }
 
-int bench_attend(int argc, char **argv) {
-    attend_options o = { .common = common_options_default(), .depths = "1024,8192", .rows = 512 };
-    int status = options_read(&o, argc, argv);
-    if (status != OPTIONS_GO) return status;
+static int attend_command(const void *options) {
+    const attend_options *o = options;
+    int status;
     model_config config;
     model_info info;
     error_text err;
     kvt_workers *team;
     bench_cache b = { 0 };
-    const char *path = model_path(o.common.model);
+    const char *path = model_path(o->common.model);
     if (!path) return CLI_FAILED;
     if (model_describe(path, &config, &info, &err) != KVT_OK) return cli_fail("%s", err.text);
-    status = geometry_read(&o, &config);
-    if (status == CLI_DONE) status = team_open(&team, o.common.threads);
+    status = geometry_read(o, &config);
+    if (status == CLI_DONE) status = team_open(&team, o->common.threads);
     if (status != CLI_DONE) return status;
-    status = run(&o, &b, team, &config);
+    status = run(o, &b, team, &config);
     bench_cache_close(&b);
     kvt_workers_close(team);
     return status;
 }
+
+const command command_bench_attend = {
+    .name = "bench attend",
+    .summary = "attention alone, per layer: GB/s and GFLOP/s",
+    .usage = "[-m MODEL] [OPTIONS]",
+    .about = "Attention alone over synthetic keys and values in a model's geometry: decode (one row) and prefill. "
+             "Times are medians per layer call; the layers are visited in turn, so that keys come from memory.",
+    COMMAND_OPTIONS(option_table),
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(attend_options),
+    .defaults = attend_defaults,
+    .run = attend_command,
+};

@@ -18,39 +18,52 @@ typedef struct forward_options {
     int steps;
 } forward_options;
 
-static int options_read(forward_options *o, bool decode, int argc, char **argv) {
-    common_options *c = &o->common;
-    const option plot = { "--plot", "FILE.svg|FILE.png", OPTION_FILE, &o->plot,
-                          "draw a roofline: the steps below what memory and arithmetic allow" };
-    const option rows[] = {
-        OPTION_MODEL(*c),
-        decode ? (option){ "--depths", "TOKENS,...", OPTION_LIST, &o->list,
-                           "tokens already in the cache (default: 0,1024,8192,32768)", 0, 1 << 20 }
-               : (option){ "--tokens", "TOKENS,...", OPTION_LIST, &o->list, "lengths of the prompt (default: 512,4096)",
-                           1, 1 << 20 },
-        { "--steps", "N", OPTION_INT, &o->steps,
-          decode ? "steps, of which the median is told (default: 15)"
-                 : "repetitions, of which the median is told (default: 3)",
-          1, BENCH_REPEATS },
-        OPTION_KV(*c),
-        OPTION_K(*c),
-        OPTION_V(*c),
-        OPTION_BLOCK(*c),
-        OPTION_MATH(*c),
-        OPTION_CHUNK(*c),
-        OPTION_THREADS(*c),
-        OPTION_JSON(*c),
-        plot, /* the last row is bench decode's alone */
-    };
-    const option_set set = {
-        .command = decode ? "bench decode" : "bench prefill",
-        .usage = "[-m MODEL] [OPTIONS]",
-        .about = decode ? "Time of one more token behind a given number of them (synthetic keys and values)."
-                        : "Tokens per second of a prompt, computed in chunks.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0] - (decode ? 0 : 1),
-    };
-    return options_parse(&set, argc, argv);
+static const option decode_options[] = {
+    OPTION_MODEL(forward_options),
+    { "--depths", "TOKENS,...", OPTION_LIST, offsetof(forward_options, list), "tokens already in the cache", 0,
+      1 << 20 },
+    { "--steps", "N", OPTION_INT, offsetof(forward_options, steps), "steps, of which the median is told", 1,
+      BENCH_REPEATS },
+    OPTION_HEAD("Cache"),
+    OPTION_FORMATS(forward_options),
+    OPTION_MACHINE(forward_options),
+    OPTION_CHUNK(forward_options),
+    OPTION_JSON(forward_options),
+    { "--plot", "FILE.svg|FILE.png", OPTION_FILE, offsetof(forward_options, plot),
+      "draw a roofline: the steps below what memory and arithmetic allow",
+      .more = "Arithmetic per second against arithmetic per byte, for attention of one token and for whole steps, "
+              "below the read bandwidth and the arithmetic of prefill attention that were measured in the same run.",
+      .files = "svg png" },
+};
+
+static const command_example decode_examples[] = {
+    { "bench decode --depths 0,4096 --plot roofline.svg", "Two depths, and a picture of what bounds them." },
+};
+
+static void decode_defaults(void *options) {
+    *(forward_options *)options =
+        (forward_options){ .common = common_options_default(), .list = "0,1024,8192,32768", .steps = 15 };
+}
+
+static const option prefill_options[] = {
+    OPTION_MODEL(forward_options),
+    { "--tokens", "TOKENS,...", OPTION_LIST, offsetof(forward_options, list), "lengths of the prompt", 1, 1 << 20 },
+    { "--steps", "N", OPTION_INT, offsetof(forward_options, steps), "repetitions, of which the median is told", 1,
+      BENCH_REPEATS },
+    OPTION_HEAD("Cache"),
+    OPTION_FORMATS(forward_options),
+    OPTION_MACHINE(forward_options),
+    OPTION_CHUNK(forward_options),
+    OPTION_JSON(forward_options),
+};
+
+static const command_example prefill_examples[] = {
+    { "bench prefill --tokens 2048 --math exact", "One length, with float32 activations." },
+};
+
+static void prefill_defaults(void *options) {
+    *(forward_options *)options =
+        (forward_options){ .common = common_options_default(), .list = "512,4096", .steps = 3 };
 }
 
 /* A model, a cache of its layers and what a step needs. */
@@ -209,20 +222,30 @@ static int decode_run(forward *f, const forward_options *o, json_t *rows) {
     return status == CLI_DONE && o->plot ? decode_plot(f, o, &roofline) : status;
 }
 
-int bench_decode(int argc, char **argv) {
-    forward_options o = { .common = common_options_default(), .list = "0,1024,8192,32768", .steps = 15 };
-    int status = options_read(&o, true, argc, argv);
-    if (status != OPTIONS_GO) return status;
-    if (o.plot && !plot_named(o.plot))
-        return cli_usage("bench decode", "--plot wants a name that ends in .svg or .png, not \"%s\"", o.plot);
+static int decode_command(const void *options) {
+    const forward_options *o = options;
+    if (o->plot && !plot_named(o->plot))
+        return cli_usage("bench decode", "--plot wants a name that ends in .svg or .png, not \"%s\"", o->plot);
     forward f = { 0 };
     json_t *rows = json_array();
-    status = forward_open(&f, &o, 1);
-    if (status == CLI_DONE) status = decode_run(&f, &o, rows);
+    int status = forward_open(&f, o, 1);
+    if (status == CLI_DONE) status = decode_run(&f, o, rows);
     json_decref(rows);
     forward_close(&f);
     return status;
 }
+
+const command command_bench_decode = {
+    .name = "bench decode",
+    .summary = "time per token behind a given number of tokens",
+    .usage = "[-m MODEL] [OPTIONS]",
+    .about = "Time of one more token behind a given number of them (synthetic keys and values).",
+    COMMAND_OPTIONS(decode_options),
+    COMMAND_EXAMPLES(decode_examples),
+    .options_bytes = sizeof(forward_options),
+    .defaults = decode_defaults,
+    .run = decode_command,
+};
 
 /* -------------------------------------------------------------------------------------------------- prefill */
 
@@ -242,30 +265,40 @@ static int prefill_measure(forward *f, int n_tokens, const forward_options *o, d
     return CLI_DONE;
 }
 
-int bench_prefill(int argc, char **argv) {
-    forward_options o = { .common = common_options_default(), .list = "512,4096", .steps = 3 };
-    int status = options_read(&o, false, argc, argv);
-    if (status != OPTIONS_GO) return status;
+static int prefill_command(const void *options) {
+    const forward_options *o = options;
     forward f = { 0 };
     json_t *rows = json_array();
-    status = forward_open(&f, &o, 0);
-    if (status == CLI_DONE && !o.common.json)
+    int status = forward_open(&f, o, 0);
+    if (status == CLI_DONE && !o->common.json)
         printf("%s, %d threads, chunks of %d, read bandwidth %.1f GB/s\n%8s %10s %10s\n", kvt_cpu(),
-               kvt_workers_count(f.loaded.team), o.common.chunk, f.bandwidth / 1e9, "tokens", "ms", "tokens/s");
+               kvt_workers_count(f.loaded.team), o->common.chunk, f.bandwidth / 1e9, "tokens", "ms", "tokens/s");
     for (int i = 0; i < f.n_list && status == CLI_DONE; i++) {
         double ms;
         int n = f.list[i];
-        status = prefill_measure(&f, n, &o, &ms);
+        status = prefill_measure(&f, n, o, &ms);
         if (status != CLI_DONE) break;
-        if (o.common.json)
+        if (o->common.json)
             json_array_append_new(rows,
                                   json_pack("{s:i, s:f, s:f}", "tokens", n, "ms", ms, "tokens_per_s", n * 1e3 / ms));
         else printf("%8d %10.1f %10.1f\n", n, ms, n * 1e3 / ms);
     }
-    if (status == CLI_DONE && o.common.json)
+    if (status == CLI_DONE && o->common.json)
         status = json_print(bench_json("bench prefill", f.loaded.team, f.bandwidth, json_incref(rows)));
     else if (status == CLI_DONE) status = cli_flush();
     json_decref(rows);
     forward_close(&f);
     return status;
 }
+
+const command command_bench_prefill = {
+    .name = "bench prefill",
+    .summary = "tokens per second of reading a prompt",
+    .usage = "[-m MODEL] [OPTIONS]",
+    .about = "Tokens per second of a prompt, computed in chunks.",
+    COMMAND_OPTIONS(prefill_options),
+    COMMAND_EXAMPLES(prefill_examples),
+    .options_bytes = sizeof(forward_options),
+    .defaults = prefill_defaults,
+    .run = prefill_command,
+};

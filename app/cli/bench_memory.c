@@ -27,7 +27,7 @@ typedef struct trace {
 typedef struct memory_options {
     common_options common;
     const char *file;
-    int n_operands, alive, n_requests;
+    int alive, n_requests;
 } memory_options;
 
 /* ------------------------------------------------------------------------------------------------ the trace */
@@ -221,46 +221,55 @@ static int run(const memory_options *o, const trace *t, kvt_workers *team) {
     return status == CLI_DONE ? cli_flush() : status;
 }
 
-static int options_read(memory_options *o, int argc, char **argv) {
-    common_options *c = &o->common;
-    const option rows[] = {
-        { "--alive", "N", OPTION_INT, &o->alive, "requests alive at once (default: 64)", 1, ALIVE_MAX },
-        { "--requests", "N", OPTION_INT, &o->n_requests, "the first N of the trace (default: 4000)", 1, 1 << 30 },
-        OPTION_THREADS(*c),
-        OPTION_JSON(*c),
-    };
-    const option_set set = {
-        .command = "bench memory",
-        .usage = "[TRACE.csv] [OPTIONS]",
-        .about = "Replay the lengths of a trace (TIMESTAMP,ContextTokens,GeneratedTokens; default:\n"
-                 "$KVTILE_DATA/azure_conv.csv) and tell which share of the reserved memory holds tokens.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-        .operands = &o->file,
-        .operands_max = 1,
-        .n_operands = &o->n_operands,
-    };
-    return options_parse(&set, argc, argv);
+static const option option_table[] = {
+    { "--alive", "N", OPTION_INT, offsetof(memory_options, alive), "requests alive at once", 1, ALIVE_MAX },
+    { "--requests", "N", OPTION_INT, offsetof(memory_options, n_requests), "the first N of the trace", 1, 1 << 30 },
+    OPTION_HEAD("Machine"),
+    OPTION_THREADS(memory_options),
+    OPTION_JSON(memory_options),
+};
+
+static const option operand = { "TRACE.csv", NULL, OPTION_FILE, offsetof(memory_options, file),
+                                "the requests (default: $KVTILE_DATA/azure_conv.csv)", .files = "csv" };
+
+static const command_example examples[] = {
+    { "bench memory requests.csv --alive 256", "A service that has 256 requests at once." },
+};
+
+static void memory_defaults(void *options) {
+    *(memory_options *)options =
+        (memory_options){ .common = common_options_default(), .alive = 64, .n_requests = 4000 };
 }
 
-int bench_memory(int argc, char **argv) {
+static int memory_command(const void *options) {
+    const memory_options *o = options;
     char path[4096];
-    memory_options o = { .common = common_options_default(), .alive = 64, .n_requests = 4000 };
-    int status = options_read(&o, argc, argv);
-    if (status != OPTIONS_GO) return status;
     const char *data = getenv("KVTILE_DATA");
-    if (!o.file && !data)
+    if (!o->file && !data)
         return cli_usage("bench memory", "a trace is wanted, or KVTILE_DATA with azure_conv.csv in it");
-    if (!o.file) {
-        snprintf(path, sizeof path, "%s/azure_conv.csv", data);
-        o.file = path;
-    }
+    snprintf(path, sizeof path, "%s/azure_conv.csv", data ? data : "");
     trace t = { 0 };
     kvt_workers *team = NULL;
-    status = trace_read(&t, o.file, o.n_requests);
-    if (status == CLI_DONE) status = team_open(&team, o.common.threads);
-    if (status == CLI_DONE) status = run(&o, &t, team);
+    int status = trace_read(&t, o->file ? o->file : path, o->n_requests);
+    if (status == CLI_DONE) status = team_open(&team, o->common.threads);
+    if (status == CLI_DONE) status = run(o, &t, team);
     kvt_workers_close(team);
     free(t.request);
     return status;
 }
+
+const command command_bench_memory = {
+    .name = "bench memory",
+    .summary = "a trace of requests: the share of reserved memory that holds tokens",
+    .usage = "[TRACE.csv] [OPTIONS]",
+    .about = "Replay the lengths of a trace and tell which share of the reserved memory holds tokens, with blocks of "
+             "each size and with a contiguous cache.",
+    .more = "The trace has a line TIMESTAMP,ContextTokens,GeneratedTokens for each request, and may begin with one "
+            "that names these columns. No model is computed.",
+    COMMAND_OPTIONS(option_table),
+    .operand = &operand,
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(memory_options),
+    .defaults = memory_defaults,
+    .run = memory_command,
+};

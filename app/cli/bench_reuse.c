@@ -22,29 +22,26 @@ typedef struct reuse_row {
     answer answer;
 } reuse_row;
 
-static int options_read(reuse_options *o, int argc, char **argv) {
-    common_options *c = &o->common;
-    const option rows[] = {
-        OPTION_MODEL(*c),
-        { "--tokens", "TOKENS", OPTION_INT, &o->prompt_tokens, "length of the prompt (default: 256)", 1, 1 << 20 },
-        { "-n", "TOKENS", OPTION_INT, &o->answer_tokens, "tokens of the answer (default: 32)", 1, 1 << 20 },
-        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "what a contiguous cache reserves (default: the model's context)", 1,
-          1 << 24 },
-        OPTION_KV(*c),
-        OPTION_BLOCK(*c),
-        OPTION_MATH(*c),
-        OPTION_CHUNK(*c),
-        OPTION_THREADS(*c),
-        OPTION_JSON(*c),
-    };
-    const option_set set = {
-        .command = "bench reuse",
-        .usage = "[-m MODEL] [OPTIONS]",
-        .about = "One prompt and its greedy answer without a cache, with a contiguous and with a paged one.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-    };
-    return options_parse(&set, argc, argv);
+static const option option_table[] = {
+    OPTION_MODEL(reuse_options),
+    { "--tokens", "TOKENS", OPTION_INT, offsetof(reuse_options, prompt_tokens), "length of the prompt", 1, 1 << 20 },
+    { "-n", "TOKENS", OPTION_INT, offsetof(reuse_options, answer_tokens), "tokens of the answer", 1, 1 << 20 },
+    OPTION_HEAD("Cache"),
+    { "--ctx", "TOKENS", OPTION_INT, offsetof(reuse_options, common.ctx),
+      "what a contiguous cache reserves (default: the model's context)", 1, 1 << 24 },
+    OPTION_FORMATS(reuse_options),
+    OPTION_MACHINE(reuse_options),
+    OPTION_CHUNK(reuse_options),
+    OPTION_JSON(reuse_options),
+};
+
+static const command_example examples[] = {
+    { "bench reuse --tokens 1024 -n 16", "A longer prompt, where keeping its keys and values is worth more." },
+};
+
+static void reuse_defaults(void *options) {
+    *(reuse_options *)options =
+        (reuse_options){ .common = common_options_default(), .prompt_tokens = 256, .answer_tokens = 32 };
 }
 
 /* The text, as often as it takes. */
@@ -129,21 +126,31 @@ static int run(const reuse_options *o, const loaded *l, const prompt *p, reuse_r
     return cli_flush();
 }
 
-int bench_reuse(int argc, char **argv) {
-    reuse_options o = { .common = common_options_default(), .prompt_tokens = 256, .answer_tokens = 32 };
-    int status = options_read(&o, argc, argv);
-    if (status != OPTIONS_GO) return status;
+static int reuse_command(const void *options) {
+    const reuse_options *o = options;
     loaded l;
     reuse_row result[3] = { 0 };
     int32_t *ids = NULL;
-    status = loaded_open(&l, &o.common);
+    int status = loaded_open(&l, &o->common);
     if (status == CLI_DONE) {
-        ids = prompt_of(l.model, o.prompt_tokens);
-        prompt p = { ids, o.prompt_tokens };
-        status = ids ? run(&o, &l, &p, result) : cli_fail("no memory for %d tokens", o.prompt_tokens);
+        ids = prompt_of(l.model, o->prompt_tokens);
+        prompt p = { ids, o->prompt_tokens };
+        status = ids ? run(o, &l, &p, result) : cli_fail("no memory for %d tokens", o->prompt_tokens);
     }
     for (int i = 0; i < 3; i++) answers_free(&result[i].answer, 1);
     free(ids);
     loaded_close(&l);
     return status;
 }
+
+const command command_bench_reuse = {
+    .name = "bench reuse",
+    .summary = "one prompt without a cache, with a contiguous and with a paged one: positions, seconds, bytes",
+    .usage = "[-m MODEL] [OPTIONS]",
+    .about = "One prompt and its greedy answer without a cache, with a contiguous and with a paged one.",
+    COMMAND_OPTIONS(option_table),
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(reuse_options),
+    .defaults = reuse_defaults,
+    .run = reuse_command,
+};

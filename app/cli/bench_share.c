@@ -27,31 +27,27 @@ typedef struct mode {
     double step_ms[BENCH_REPEATS], attend_ms[BENCH_REPEATS];
 } mode;
 
-static int options_read(share_options *o, int argc, char **argv) {
-    common_options *c = &o->common;
-    const option rows[] = {
-        OPTION_MODEL(*c),
-        { "--sequences", "N", OPTION_INT, &o->sequences, "sequences of the batch (default: 16)", 1, SEQUENCES_MAX },
-        { "--prefix", "TOKENS", OPTION_INT, &o->prefix, "tokens that all begin with (default: 2048)", 1, 1 << 20 },
-        { "--own", "TOKENS", OPTION_INT, &o->own, "tokens of each behind them (default: 64)", 0, 1 << 20 },
-        { "--steps", "N", OPTION_INT, &o->steps, "steps, of which the median is told (default: 15)", 1, BENCH_REPEATS },
-        OPTION_KV(*c),
-        OPTION_K(*c),
-        OPTION_V(*c),
-        OPTION_BLOCK(*c),
-        OPTION_MATH(*c),
-        OPTION_THREADS(*c),
-        OPTION_JSON(*c),
+static const option option_table[] = {
+    OPTION_MODEL(share_options),
+    { "--sequences", "N", OPTION_INT, offsetof(share_options, sequences), "sequences of the batch", 1, SEQUENCES_MAX },
+    { "--prefix", "TOKENS", OPTION_INT, offsetof(share_options, prefix), "tokens that all begin with", 1, 1 << 20 },
+    { "--own", "TOKENS", OPTION_INT, offsetof(share_options, own), "tokens of each behind them", 0, 1 << 20 },
+    { "--steps", "N", OPTION_INT, offsetof(share_options, steps), "steps, of which the median is told", 1,
+      BENCH_REPEATS },
+    OPTION_HEAD("Cache"),
+    OPTION_FORMATS(share_options),
+    OPTION_MACHINE(share_options),
+    OPTION_JSON(share_options),
+};
+
+static const command_example examples[] = {
+    { "bench share --sequences 64 --prefix 4096 --steps 5", "Many users behind one long system prompt." },
+};
+
+static void share_defaults(void *options) {
+    *(share_options *)options = (share_options){
+        .common = common_options_default(), .sequences = 16, .prefix = 2048, .own = 64, .steps = 15
     };
-    const option_set set = {
-        .command = "bench share",
-        .usage = "[-m MODEL] [OPTIONS]",
-        .about = "One more token for each sequence of a batch over a common prefix (synthetic keys and values), where\n"
-                 "its blocks are shared and read once, shared and read for each sequence, or private to each.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-    };
-    return options_parse(&set, argc, argv);
 }
 
 /* ---------------------------------------------------------------------------------------------- the three caches */
@@ -165,17 +161,26 @@ static int run(const share_options *o, const bench_model *llm, mode modes[N_MODE
     return cli_flush();
 }
 
-int bench_share(int argc, char **argv) {
-    share_options o = {
-        .common = common_options_default(), .sequences = 16, .prefix = 2048, .own = 64, .steps = 15
-    };
-    int status = options_read(&o, argc, argv);
-    if (status != OPTIONS_GO) return status;
+static int share_command(const void *options) {
+    const share_options *o = options;
     bench_model llm;
     mode modes[N_MODES] = { 0 };
-    status = bench_model_open(&llm, &o.common, o.sequences);
-    if (status == CLI_DONE) status = run(&o, &llm, modes);
+    int status = bench_model_open(&llm, &o->common, o->sequences);
+    if (status == CLI_DONE) status = run(o, &llm, modes);
     for (int id = 0; id < N_MODES; id++) bench_cache_close(&modes[id].cache);
     bench_model_close(&llm);
     return status;
 }
+
+const command command_bench_share = {
+    .name = "bench share",
+    .summary = "a batch over one common prefix: read once for all, read for each sequence, copied for each",
+    .usage = "[-m MODEL] [OPTIONS]",
+    .about = "One more token for each sequence of a batch over a common prefix (synthetic keys and values), where its "
+             "blocks are shared and read once, shared and read for each sequence, or private to each.",
+    COMMAND_OPTIONS(option_table),
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(share_options),
+    .defaults = share_defaults,
+    .run = share_command,
+};

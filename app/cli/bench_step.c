@@ -25,31 +25,24 @@ typedef struct step_row {
     double meeting_us, meeting_share;
 } step_row;
 
-static int options_read(step_options *o, int argc, char **argv) {
-    common_options *c = &o->common;
-    const option rows[] = {
-        OPTION_MODEL(*c),
-        { "--depths", "TOKENS,...", OPTION_LIST, &o->depths, "tokens already in the cache (default: 0,1024)", 0,
-          1 << 20 },
-        { "--steps", "N", OPTION_INT, &o->steps, "steps, of which the median is told (default: 32)", 1, BENCH_REPEATS },
-        OPTION_KV(*c),
-        OPTION_K(*c),
-        OPTION_V(*c),
-        OPTION_BLOCK(*c),
-        OPTION_MATH(*c),
-        OPTION_THREADS(*c),
-        OPTION_JSON(*c),
-    };
-    const option_set set = {
-        .command = "bench step",
-        .usage = "[-m MODEL] [OPTIONS]",
-        .about = "What one more token costs beside its arithmetic: kvt_reserve, kvt_commit, and the runs of the pool,\n"
-                 "counted. A run costs at least what an empty one does, which one thread may finish alone, and on an\n"
-                 "idle machine about what one does in which all threads meet.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-    };
-    return options_parse(&set, argc, argv);
+static const option option_table[] = {
+    OPTION_MODEL(step_options),
+    { "--depths", "TOKENS,...", OPTION_LIST, offsetof(step_options, depths), "tokens already in the cache", 0,
+      1 << 20 },
+    { "--steps", "N", OPTION_INT, offsetof(step_options, steps), "steps, of which the median is told", 1,
+      BENCH_REPEATS },
+    OPTION_HEAD("Cache"),
+    OPTION_FORMATS(step_options),
+    OPTION_MACHINE(step_options),
+    OPTION_JSON(step_options),
+};
+
+static const command_example examples[] = {
+    { "bench step --threads 1", "One thread hands nothing to others: what is left is the cache's own share." },
+};
+
+static void step_defaults(void *options) {
+    *(step_options *)options = (step_options){ .common = common_options_default(), .depths = "0,1024", .steps = 32 };
 }
 
 static void nothing(void *ctx, int item, int worker) {
@@ -146,15 +139,27 @@ static int run(const step_options *o, const bench_model *m, bench_cache *b) {
     return status == CLI_DONE ? cli_flush() : status;
 }
 
-int bench_step(int argc, char **argv) {
-    step_options o = { .common = common_options_default(), .depths = "0,1024", .steps = 32 };
-    int status = options_read(&o, argc, argv);
-    if (status != OPTIONS_GO) return status;
+static int step_command(const void *options) {
+    const step_options *o = options;
     bench_model llm;
     bench_cache cache = { 0 };
-    status = bench_model_open(&llm, &o.common, 1);
-    if (status == CLI_DONE) status = run(&o, &llm, &cache);
+    int status = bench_model_open(&llm, &o->common, 1);
+    if (status == CLI_DONE) status = run(o, &llm, &cache);
     bench_cache_close(&cache);
     bench_model_close(&llm);
     return status;
 }
+
+const command command_bench_step = {
+    .name = "bench step",
+    .summary = "what a decode step costs beside its arithmetic",
+    .usage = "[-m MODEL] [OPTIONS]",
+    .about = "What one more token costs beside its arithmetic: kvt_reserve, kvt_commit, and the runs of the pool, "
+             "counted. A run costs at least what an empty one does, which one thread may finish alone, and on an idle "
+             "machine about what one does in which all threads meet.",
+    COMMAND_OPTIONS(option_table),
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(step_options),
+    .defaults = step_defaults,
+    .run = step_command,
+};

@@ -4,6 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct inspect_options {
+    common_options common;
+    const char *model; /* not by -m */
+} inspect_options;
+
+static const option option_table[] = { OPTION_MODEL(inspect_options), OPTION_JSON(inspect_options) };
+
+static const option operand = { "MODEL", NULL, OPTION_FILE, offsetof(inspect_options, model), "the same without -m",
+                                .files = "gguf" };
+
+static const command_example examples[] = {
+    { "inspect", "The default model." },
+    { "inspect model.gguf --json", "Layers, heads and the context of another one, for a program." },
+};
+
+static void inspect_defaults(void *options) {
+    *(inspect_options *)options = (inspect_options){ .common = common_options_default() };
+}
+
 typedef struct described {
     const char *path;
     model_config config;
@@ -55,40 +74,37 @@ static int print_json(const described *d) {
                                 "weights_bytes", (json_int_t)d->info.weights_bytes, "layers", layers));
 }
 
-static int inspect(described *d, const common_options *c) {
+static int inspect(described *d, const char *path, bool json) {
     error_text err;
-    d->path = model_path(c->model);
+    d->path = model_path(path);
     if (!d->path) return CLI_FAILED;
     if (model_describe(d->path, &d->config, &d->info, &err) != KVT_OK) return cli_fail("%s", err.text);
     d->layers = calloc((size_t)d->config.n_layers, sizeof *d->layers);
     if (!d->layers) return cli_fail("no memory for %d layers", d->config.n_layers);
     model_layers(&d->config, d->layers);
-    if (c->json) return print_json(d);
+    if (json) return print_json(d);
     print_table(d);
     return cli_flush();
 }
 
-int cmd_inspect(int argc, char **argv) {
-    common_options c = common_options_default();
-    const char *operand = NULL;
-    int n_operands = 0;
-    const option rows[] = { OPTION_MODEL(c), OPTION_JSON(c) };
-    const option_set set = {
-        .command = "inspect",
-        .usage = "[-m MODEL | MODEL] [--json]",
-        .about = "What a model file is: architecture, layers, and what a token costs in the cache.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-        .operands = &operand,
-        .operands_max = 1,
-        .n_operands = &n_operands,
-    };
-    int status = options_parse(&set, argc, argv);
-    if (status != OPTIONS_GO) return status;
-    if (n_operands && c.model) return cli_usage("inspect", "the model is given twice");
-    if (n_operands) c.model = operand;
+static int inspect_command(const void *options) {
+    const inspect_options *o = options;
+    if (o->model && o->common.model) return cli_usage("inspect", "the model is given twice");
     described d = { 0 };
-    status = inspect(&d, &c);
+    int status = inspect(&d, o->model ? o->model : o->common.model, o->common.json);
     free(d.layers);
     return status;
 }
+
+const command command_inspect = {
+    .name = "inspect",
+    .summary = "a model file: architecture, layers, cache bytes per token",
+    .usage = "[-m MODEL | MODEL] [--json]",
+    .about = "What a model file is: architecture, layers, and what a token costs in the cache.",
+    COMMAND_OPTIONS(option_table),
+    .operand = &operand,
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(inspect_options),
+    .defaults = inspect_defaults,
+    .run = inspect_command,
+};

@@ -6,8 +6,7 @@
 
 typedef struct prompt_options {
     const char *text, *file, *lines; /* -p, -f, --prompts; one of them, or the operand "-" */
-    const char *operand;
-    int n_operands;
+    const char *operand; /* "-": stdin */
     bool chat;
     const char *system;
 } prompt_options;

@@ -35,54 +35,62 @@ typedef struct run_state {
 
 /* ------------------------------------------------------------------------------------------------- options */
 
-static int options_read(run_options *o, int argc, char **argv) {
-    common_options *c = &o->common;
-    prompt_options *p = &o->prompt;
-    sample_options *s = &o->sampling;
-    const option rows[] = {
-        OPTION_MODEL(*c),
-        { "-p", "TEXT", OPTION_TEXT, &p->text, "the prompt" },
-        { "-f", "FILE", OPTION_FILE, &p->file, "the prompt is a file's content; - alone reads stdin" },
-        { "--prompts", "FILE", OPTION_FILE, &p->lines, "one prompt per line, answered together as one batch" },
-        { "-n", "TOKENS", OPTION_INT, &o->tokens_max, "most tokens of an answer (default: 128)", 1, 16777216 },
-        { "--chat", NULL, OPTION_FLAG, &p->chat, "the prompt is a user's message; the model's chat template is used" },
-        { "--system", "TEXT", OPTION_TEXT, &p->system, "with --chat: the system message" },
-        { "--ctx", "TOKENS", OPTION_INT, &c->ctx, "longest prompt and answer together (default: the model's)", 1,
-          16777216 },
-        OPTION_CACHE(*c),
-        OPTION_CACHE_SIZE(*c),
-        OPTION_BLOCK(*c),
-        OPTION_KV(*c),
-        OPTION_K(*c),
-        OPTION_V(*c),
-        { "--samples", "N", OPTION_INT, &o->n_samples, "answers to each prompt, which is computed once", 1, 1024 },
-        { "--temp", "T", OPTION_REAL, &s->temp, "temperature (default: 0, the likeliest token each time)", 0, 100 },
-        { "--top-k", "K", OPTION_INT, &s->top_k, "only the K likeliest tokens (default: 0, all)", 0, 16777216 },
-        { "--top-p", "P", OPTION_REAL, &s->top_p, "only the likeliest that together reach P (default: 1, all)", 0, 1 },
-        { "--min-p", "P", OPTION_REAL, &s->min_p, "only those P times as likely as the likeliest (default: 0)", 0, 1 },
-        { "--seed", "S", OPTION_SEED, &s->seed, "same seed, same text, on every machine (default: 0)" },
-        OPTION_MATH(*c),
-        OPTION_CHUNK(*c),
-        OPTION_THREADS(*c),
-        { "--logits", "FILE", OPTION_FILE, &o->logits,
-          "write float32 [tokens][vocabulary], the row behind each token" },
-        OPTION_JSON(*c),
+static const option option_table[] = {
+    OPTION_MODEL(run_options),
+    OPTION_HEAD("Prompt"),
+    { "-p", "TEXT", OPTION_TEXT, offsetof(run_options, prompt.text), "the prompt" },
+    { "-f", "FILE", OPTION_FILE, offsetof(run_options, prompt.file), "the prompt is a file's content" },
+    { "--prompts", "FILE", OPTION_FILE, offsetof(run_options, prompt.lines),
+      "one prompt per line, answered together as one batch" },
+    { "--chat", NULL, OPTION_FLAG, offsetof(run_options, prompt.chat),
+      "the prompt is a user's message; the model's chat template is used",
+      .more = "Special tokens that the user types stay text." },
+    { "--system", "TEXT", OPTION_TEXT, offsetof(run_options, prompt.system), "with --chat: the system message" },
+    OPTION_HEAD("Answer"),
+    { "-n", "TOKENS", OPTION_INT, offsetof(run_options, tokens_max), "most tokens of an answer", 1, 16777216 },
+    { "--samples", "N", OPTION_INT, offsetof(run_options, n_samples),
+      "answers to each prompt, which is computed once", 1, 1024 },
+    OPTION_SAMPLING(run_options),
+    OPTION_CACHE_ALL(run_options),
+    { "--ctx", "TOKENS", OPTION_INT, offsetof(run_options, common.ctx),
+      "longest prompt and answer together (default: the model's)", 1, 16777216,
+      .more = "A longer prompt is refused; an answer stops there." },
+    OPTION_MACHINE(run_options),
+    OPTION_CHUNK(run_options),
+    OPTION_JSON(run_options),
+    { "--logits", "FILE", OPTION_FILE, offsetof(run_options, logits),
+      "write float32 [tokens][vocabulary], the row behind each token",
+      .more = "The first row is the one behind the prompt's last token. The numbers are little-endian, so that two "
+              "runs can be compared byte by byte." },
+};
+
+static const option operand = { "-", NULL, OPTION_TEXT, offsetof(run_options, prompt.operand),
+                                "the prompt is what stdin has" };
+
+static const command_example examples[] = {
+    { "run -p \"The capital of France is\" -n 20", "Continue a text with the likeliest tokens." },
+    { "run --chat -p \"Name three uses of a cache.\" --samples 4 --temp 0.8",
+      "Four answers to one message. The prompt is computed once, its blocks are shared." },
+    { "run -m model.gguf --prompts questions.txt --chat --json",
+      "A file of questions, answered as one batch, as JSON." },
+    { "run -f LICENSE -n 4 --cache none", "What life without a cache is like." },
+};
+
+static void run_defaults(void *options) {
+    *(run_options *)options = (run_options){
+        .common = common_options_default(),
+        .sampling = sample_options_default(),
+        .tokens_max = 128,
+        .n_samples = 1,
     };
-    const option_set set = {
-        .command = "run",
-        .usage = "[-m MODEL] (-p TEXT | -f FILE | - | --prompts FILE) [OPTIONS]",
-        .about = "Generate from a prompt. The text goes to stdout, what the cache did and saved to stderr.",
-        .options = rows,
-        .n_options = sizeof rows / sizeof rows[0],
-        .operands = &p->operand,
-        .operands_max = 1,
-        .n_operands = &p->n_operands,
-    };
-    int status = options_parse(&set, argc, argv);
-    if (status != OPTIONS_GO) return status;
-    if (p->n_operands && strcmp(p->operand, "-") != 0)
+}
+
+/* What the rows cannot say. */
+static int options_check(const run_options *o) {
+    const prompt_options *p = &o->prompt;
+    if (p->operand && strcmp(p->operand, "-") != 0)
         return cli_usage("run", "\"%s\" is no option (a prompt is given with -p)", p->operand);
-    int n_sources = !!p->text + !!p->file + !!p->lines + p->n_operands;
+    int n_sources = !!p->text + !!p->file + !!p->lines + !!p->operand;
     if (n_sources != 1)
         return cli_usage("run",
                          n_sources ? "one of -p, -f, - and --prompts, not several" : "a prompt is wanted: -p, -f or -");
@@ -254,16 +262,11 @@ static int run(run_state *r) {
     return status == CLI_DONE ? answer_all(r) : status;
 }
 
-int cmd_run(int argc, char **argv) {
-    run_options opt = {
-        .common = common_options_default(),
-        .sampling = sample_options_default(),
-        .tokens_max = 128,
-        .n_samples = 1,
-    };
-    int status = options_read(&opt, argc, argv);
+static int run_command(const void *options) {
+    const run_options *opt = options;
+    int status = options_check(opt);
     if (status != OPTIONS_GO) return status;
-    run_state r = { .opt = &opt };
+    run_state r = { .opt = opt };
     status = run(&r);
 
     row_file_drop(r.logits);
@@ -277,3 +280,21 @@ int cmd_run(int argc, char **argv) {
     loaded_close(&r.loaded);
     return status;
 }
+
+const command command_run = {
+    .name = "run",
+    .summary = "generate from a prompt",
+    .usage = "[-m MODEL] (-p TEXT | -f FILE | - | --prompts FILE) [OPTIONS]",
+    .about = "Generate from a prompt. The text goes to stdout as it comes, what the cache did and saved to stderr.",
+    .more = "Several answers are written when all are there, each behind its number.\n\n"
+            "With --json there is one object instead of text: model, arch, math, load_ms, text and tokens of the first "
+            "answer, samples with text, tokens and finish_reason of each, finish_reason, prompt_tokens, cached_tokens, "
+            "completion_tokens, positions_computed, ttft_ms, tpot_ms, prefill_tokens_per_s, decode_tokens_per_s, "
+            "threads, cpu, and cache.",
+    COMMAND_OPTIONS(option_table),
+    .operand = &operand,
+    COMMAND_EXAMPLES(examples),
+    .options_bytes = sizeof(run_options),
+    .defaults = run_defaults,
+    .run = run_command,
+};

@@ -26,12 +26,12 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
-int cli_usage(const char *command, const char *format, ...) {
+int cli_usage(const char *name, const char *format, ...) {
     va_list args;
     va_start(args, format);
     say(format, args);
     va_end(args);
-    fprintf(stderr, "try: kvtile %s%s--help\n", command, command[0] ? " " : "");
+    fprintf(stderr, "try: kvtile %s%s--help\n", name, name[0] ? " " : "");
     return CLI_USAGE;
 }
 

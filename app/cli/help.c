@@ -1,0 +1,88 @@
+/* help.c - what --help prints: usage, what the command is about, its options with their defaults, examples. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 80, COLUMN = 30 }; /* of a terminal that nobody widened; where the second column begins */
+
+/* ----------------------------------------------------------------------------------------------- text */
+
+/* Words from column `at` on, further lines at `indent`; an empty line parts paragraphs. Ends the line. */
+static void wrap(FILE *to, const char *text, int at, int indent) {
+    while (*text) {
+        int gap = (int)strspn(text, " \n"), paragraph = strncmp(text, "\n\n", 2) == 0;
+        int length = (int)strcspn(text + gap, " \n");
+        if (paragraph || (at > indent && at + 1 + length > WIDTH)) {
+            fprintf(to, paragraph ? "\n\n%*s" : "\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            fputc(' ', to);
+            at++;
+        }
+        fprintf(to, "%.*s", length, text + gap);
+        at += length;
+        text += gap + length;
+    }
+    fputc('\n', to);
+}
+
+/* Two columns; where the left one is too wide the right one begins on the next line. */
+static void row_print(FILE *to, const char *left, const char *right) {
+    fprintf(to, "  %-*s", COLUMN - 2, left);
+    if (strlen(left) + 2 >= COLUMN) fprintf(to, "\n%*s", COLUMN, "");
+    wrap(to, right, COLUMN, COLUMN);
+}
+
+static void option_print(FILE *to, const option *o, const void *defaults) {
+    char left[96], right[512];
+    option_text given = option_default(o, defaults);
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    snprintf(right, sizeof right, "%s%s%s%s", o->help, given.text[0] ? " (default: " : "", given.text,
+             given.text[0] ? ")" : "");
+    row_print(to, left, right);
+}
+
+/* --------------------------------------------------------------------------------------------- parts */
+
+static void options_print(FILE *to, const command *c, const void *defaults) {
+    if (c->operand) option_print(to, c->operand, NULL);
+    option_walk walk = option_walk_of(c);
+    for (const option *o; (o = option_next(&walk));)
+        if (o->kind == OPTION_HEADING) fprintf(to, "\n%s:\n", o->help);
+        else option_print(to, o, defaults);
+    fputc('\n', to);
+    row_print(to, "--help", "this page");
+}
+
+/* Commands of a family, or of none. */
+static void commands_print(FILE *to, const command *family) {
+    for (int i = 0; i < n_commands; i++)
+        if (command_family(commands[i]) == family) row_print(to, command_word(commands[i]), commands[i]->summary);
+}
+
+static void examples_print(FILE *to, const command *c) {
+    if (c->n_examples) fprintf(to, "\nExamples:\n");
+    for (int i = 0; i < c->n_examples; i++) {
+        fprintf(to, "  kvtile %s\n      ", c->examples[i].line);
+        wrap(to, c->examples[i].what, 6, 6);
+    }
+}
+
+void help_print(FILE *to, const command *c) {
+    if (!c) {
+        fprintf(to, "usage: kvtile COMMAND [OPTIONS]\n\n");
+        commands_print(to, NULL);
+        fprintf(to, "\nkvtile COMMAND --help lists a command's options; kvtile --version says which version this is.\n");
+        return;
+    }
+    void *defaults = command_defaults(c); /* without memory for it: the help without defaults */
+    fprintf(to, "usage: kvtile %s %s\n\n", c->name, c->usage);
+    wrap(to, c->about, 0, 0);
+    fputc('\n', to);
+    if (c->run) options_print(to, c, defaults);
+    else commands_print(to, c);
+    examples_print(to, c);
+    if (!c->run) fprintf(to, "\nkvtile %s with one of these and --help lists its options.\n", c->name);
+    free(defaults);
+}

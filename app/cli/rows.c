@@ -1,0 +1,67 @@
+/* rows.c - options that several commands have, each written down once. */
+#include "cli.h"
+
+#define ROWS(table) { table, sizeof table / sizeof table[0] }
+
+static const option model_table[] = {
+    { "-m", "MODEL", OPTION_FILE, offsetof(common_options, model),
+      "a .gguf file (default: the one that `make model` fetches)", .files = "gguf" },
+};
+const option_rows rows_model = ROWS(model_table);
+
+static const option sampling_table[] = {
+    OPTION_HEAD("Sampling"),
+    { "--temp", "T", OPTION_REAL, offsetof(sample_options, temp), "temperature; 0: the likeliest token each time", 0,
+      100 },
+    { "--top-k", "K", OPTION_INT, offsetof(sample_options, top_k), "only the K likeliest tokens; 0: all", 0, 16777216 },
+    { "--top-p", "P", OPTION_REAL, offsetof(sample_options, top_p), "only the likeliest that together reach P; 1: all",
+      0, 1 },
+    { "--min-p", "P", OPTION_REAL, offsetof(sample_options, min_p),
+      "only those P times as likely as the likeliest; 0: all", 0, 1 },
+    { "--seed", "S", OPTION_SEED, offsetof(sample_options, seed), "same seed, same text, on every machine" },
+};
+const option_rows rows_sampling = ROWS(sampling_table);
+
+static const option cache_table[] = {
+    OPTION_HEAD("Cache"),
+    { "--cache", "paged|contiguous|none", OPTION_CHOICE, offsetof(common_options, kind), "how the cache is kept",
+      .more = "All three give the same bits; the last two are there to compare with." },
+    { "--cache-size", "BYTES", OPTION_BYTES, offsetof(common_options, cache_bytes),
+      "limit of the cache, e.g. 512M, 4GiB (default: enough for all sequences at full length)" },
+};
+const option_rows rows_cache = ROWS(cache_table);
+
+static const option formats_table[] = {
+    { "--block", "16|32|64", OPTION_CHOICE, offsetof(common_options, block), "tokens of a block" },
+    { "--kv", "bf16|f16|f32", OPTION_CHOICE, offsetof(common_options, kv), "format of keys and values" },
+    { "--k", "bf16|f16|f32", OPTION_CHOICE, offsetof(common_options, k), "format of keys alone" },
+    { "--v", "bf16|f16|f32", OPTION_CHOICE, offsetof(common_options, v), "format of values alone" },
+};
+const option_rows rows_formats = ROWS(formats_table);
+
+static const option machine_table[] = {
+    OPTION_HEAD("Machine"),
+    { "--math", "fast|accurate|exact", OPTION_CHOICE, offsetof(common_options, math),
+      "precision: 8-bit activations, 16-bit, or float32",
+      .more = "fast has exact integer products of 8-bit activations, of 16-bit ones before the output matrix; "
+              "accurate has 16 bits everywhere; exact has float32 throughout. The last two do not round queries and "
+              "softmax weights either." },
+};
+const option_rows rows_machine = ROWS(machine_table);
+
+static const option threads_table[] = {
+    { "--threads", "N", OPTION_INT, offsetof(common_options, threads),
+      "threads (default: the processors that this process may use)", 1, 256 },
+};
+const option_rows rows_threads = ROWS(threads_table);
+
+static const option chunk_table[] = {
+    { "--chunk", "TOKENS", OPTION_INT, offsetof(common_options, chunk), "most tokens of one step", 1, 65536 },
+};
+const option_rows rows_chunk = ROWS(chunk_table);
+
+static const option json_table[] = {
+    OPTION_HEAD("Output"),
+    { "--json", NULL, OPTION_FLAG, offsetof(common_options, json), "one JSON object on stdout" },
+};
+const option_rows rows_json = ROWS(json_table);
