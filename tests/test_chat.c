@@ -80,13 +80,12 @@ static void a_message_cannot_end_its_turn(void **state) {
     tokenizer_close(t);
 }
 
-/* NULL where it is refused. */
-static chat *chat_of(const handmade *h, tokenizer **t, kvt_status want, error_text *err) {
+static chat *chat_of(const handmade *h, tokenizer **t, error_text *why) {
     gguf_writer w;
     model_file *f = handmade_file(h, &w);
     chat *c;
-    assert_int_equal(tokenizer_open(t, f, err), KVT_OK);
-    assert_int_equal(chat_open(&c, f, *t, err), want);
+    assert_int_equal(tokenizer_open(t, f, why), KVT_OK);
+    assert_int_equal(chat_open(&c, f, *t, why), KVT_OK);
     file_close(f);
     free(w.at);
     return c;
@@ -100,28 +99,32 @@ static void chat_templates_are_recognised(void **state) {
              "{{- '<|im_start|>system\\n' + text + '<|im_end|>' }}{{ '<|im_start|>system\\nGo<|im_end|>\\n' }}%s",
              loop);
     const struct {
-        const char *template, *system, *error;
-        kvt_status status;
+        const char *template, *name, *system, *why;
     } cases[] = {
-        {loop, "", NULL, KVT_OK},
-        {with, "Go", NULL, KVT_OK},
-        {NULL, NULL, "made.gguf: no chat template (key", KVT_E_UNSUPPORTED},
-        {"{{ '[INST]' }}", NULL, "made.gguf: no chat template this version knows", KVT_E_UNSUPPORTED},
+        {loop, "ChatML", "", ""},
+        {with, "ChatML", "Go", ""},
+        {"{{ \"<|im_start|>system\nGo on<|im_end|>\n\" }}", "ChatML", "Go on", ""},
+        {"{{ <|im_start|>system\nGo on<|im_end|>\n }}", "ChatML", "", ""},
+        {NULL, "plain text", "", "made.gguf: no chat template (key tokenizer.chat_template): "},
+        {"{{ '[XYZ]' }}", "plain text", "", "made.gguf: this version does not know its chat template (key "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tokenizer *t;
-        error_text err = {""};
+        error_text why = {"old"};
         handmade h = handmade_good();
         h.template = cases[i].template;
-        chat *c = chat_of(&h, &t, cases[i].status, &err);
-        if (c) assert_string_equal(chat_default_system(c), cases[i].system);
-        else assert_int_equal(strncmp(err.text, cases[i].error, strlen(cases[i].error)), 0);
+        chat *c = chat_of(&h, &t, &why);
+        assert_string_equal(chat_name(c), cases[i].name);
+        assert_string_equal(chat_default_system(c), cases[i].system);
+        assert_true(chat_known(c) == (cases[i].why[0] == 0));
+        assert_int_equal(strncmp(why.text, cases[i].why, strlen(cases[i].why)), 0);
+        assert_true(chat_known(c) == (why.text[0] == 0));
         chat_close(c);
         tokenizer_close(t);
     }
 }
 
-static void chat_needs_its_control_tokens(void **state) {
+static void marks_without_a_control_token_are_text(void **state) {
     (void)state;
     int32_t types[13];
     handmade h = handmade_good();
@@ -130,9 +133,11 @@ static void chat_needs_its_control_tokens(void **state) {
     h.types = types;
     h.template = "<|im_start|><|im_end|>";
     tokenizer *t;
-    error_text err;
-    assert_null(chat_of(&h, &t, KVT_E_CORRUPT, &err));
-    assert_non_null(strstr(err.text, "control token <|im_end|>"));
+    error_text why;
+    chat *c = chat_of(&h, &t, &why);
+    assert_true(chat_known(c));
+    assert_string_equal(chat_stop(c), "<|im_end|>");
+    chat_close(c);
     tokenizer_close(t);
 }
 
@@ -141,7 +146,7 @@ int main(void) {
         cmocka_unit_test(chat_renders_as_the_template),
         cmocka_unit_test(a_message_cannot_end_its_turn),
         cmocka_unit_test(chat_templates_are_recognised),
-        cmocka_unit_test(chat_needs_its_control_tokens),
+        cmocka_unit_test(marks_without_a_control_token_are_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,14 +38,13 @@ static int text_read(const prompt_options *opt, byte_list *out) {
 /* ----------------------------------------------------------------------------------------------- encoding */
 
 static int encode_chat(token_list *out, const prompt_options *opt, const model *m, const char *text, size_t n) {
-    error_text err;
-    const chat *c = model_chat(m, &err);
-    if (!c) return cli_fail("%s", err.text);
+    const chat *c = model_chat(m, NULL);
     const char *system = opt->system ? opt->system : "";
     chat_message both[] = { { "system", system, strlen(system) }, { "user", text, n } };
     int first = opt->system ? 0 : 1;
     kvt_status status = chat_render(c, both + first, (size_t)(2 - first), true, out);
-    return status == KVT_OK ? CLI_DONE : cli_fail("the prompt: %s", kvt_status_text(status));
+    if (status != KVT_OK) return cli_fail("the prompt: %s", kvt_status_text(status));
+    return out->n ? CLI_DONE : cli_fail("the prompt is empty: the model has no tokens for it");
 }
 
 /* Text as it is, with the start token where the model wants one; an empty text is the start token alone. */
@@ -108,9 +107,15 @@ static int encode_all(prompt_list *list, const prompt_options *opt, const model 
     return encode(&list->tokens[0], opt, m, text->n ? text->at : "", text->n);
 }
 
+static void warn_plain(const model *m) {
+    error_text why;
+    if (!chat_known(model_chat(m, &why))) cli_warn("%s", why.text);
+}
+
 int prompts_encode(prompt_list *list, const prompt_options *opt, const model *m) {
     byte_list text = { 0 };
     int status = text_read(opt, &text);
+    if (opt->chat) warn_plain(m);
     if (status == CLI_DONE) status = encode_all(list, opt, m, &text);
     for (int i = 0; i < list->n; i++) list->prompt[i] = (prompt){ list->tokens[i].id, (int)list->tokens[i].n };
     byte_list_free(&text);

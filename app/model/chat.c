@@ -1,63 +1,22 @@
-/* chat.c - see chat.h. */
+/* chat.c - see chat.h: a file's template recognised, and what is read out of its text. The rows are chat_form.c's,
+ * rendering is chat_render.c's. */
 #include "chat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-
-typedef enum piece_kind { PIECE_END, PIECE_CONTROL, PIECE_TEXT, PIECE_ROLE, PIECE_MESSAGE } piece_kind;
-
-typedef struct piece {
-    piece_kind kind;
-    const char *text; /* of PIECE_CONTROL and PIECE_TEXT */
-} piece;
-
-enum { MARKS = 2 };
-
-/* A template is known by marks that its text in the file contains. */
-typedef struct chat_template {
-    const char *mark[MARKS];
-    const char *system_open, *system_close; /* around a line break and a default system message, in the file's text */
-    const piece *message, *answer;
-} chat_template;
-
-static const piece CHATML_MESSAGE[] = {
-    {PIECE_CONTROL, "<|im_start|>"}, {PIECE_ROLE},       {PIECE_TEXT, "\n"}, {PIECE_MESSAGE},
-    {PIECE_CONTROL, "<|im_end|>"},   {PIECE_TEXT, "\n"}, {PIECE_END},
-};
-static const piece CHATML_ANSWER[] = {{PIECE_CONTROL, "<|im_start|>"}, {PIECE_TEXT, "assistant\n"}, {PIECE_END}};
-
-static const chat_template TEMPLATES[] = {
-    {
-        .mark = {"<|im_start|>", "<|im_end|>"},
-        .system_open = "'<|im_start|>system",
-        .system_close = "<|im_end|>",
-        .message = CHATML_MESSAGE,
-        .answer = CHATML_ANSWER,
-    },
-};
-
-struct chat {
-    const tokenizer *t;
-    const chat_template *template;
-    char *default_system;
-};
-
-/* ------------------------------------------------------------------------------------------- opening */
+#include "chat_form.h"
 
 static const char *find(file_text in, const char *what) {
     return memmem(in.at, in.n, what, strlen(what));
 }
 
-static const chat_template *template_of(file_text text) {
-    for (size_t i = 0; i < sizeof TEMPLATES / sizeof *TEMPLATES; i++) {
-        bool all = true;
-        for (int m = 0; m < MARKS; m++) all = all && find(text, TEMPLATES[i].mark[m]);
-        if (all) return &TEMPLATES[i];
-    }
-    return NULL;
+static file_text rest_from(file_text text, const char *at) {
+    return (file_text){at, text.n - (size_t)(at - text.at)};
 }
+
+/* ------------------------------------------------------------------------------------ default system message */
 
 /* What is left of a literal behind a line break, which may be written \n or as it is; n = 0: none comes here. */
 static file_text after_break(file_text text) {
@@ -65,56 +24,75 @@ static file_text after_break(file_text text) {
     return (file_text){text.at + n, text.n - n};
 }
 
-/* A default system message stands in the template as part of one string literal, '...system\nYou are ...<|im_end|>...'.
- * Where the literal ends before the message does, the message is put together from variables: that is none. */
-static file_text default_system_of(file_text text, const chat_template *known) {
-    for (const char *open; (open = find(text, known->system_open));) {
-        const char *from = open + strlen(known->system_open);
-        text = (file_text){from, text.n - (size_t)(from - text.at)};
-        file_text message = after_break(text);
-        const char *close = find(message, known->system_close);
-        message.n = close ? (size_t)(close - message.at) : 0;
-        if (message.n && !memchr(message.at, '\'', message.n) && !memchr(message.at, '\\', message.n)) return message;
+/* The literal that `open` begins, quoted by the character before it: what stands behind a line break up to `close`.
+ * Where the literal ends before, the message is put together from variables: that is none. */
+static file_text message_of(file_text text, const char *open, const char *quoted, const char *close) {
+    char quote = quoted > text.at ? quoted[-1] : 0;
+    if (quote != '\'' && quote != '"') return (file_text){"", 0};
+    file_text literal = rest_from(text, quoted + strlen(open));
+    const char *end = memchr(literal.at, quote, literal.n);
+    literal.n = end ? (size_t)(end - literal.at) : 0;
+    file_text message = after_break(literal);
+    const char *closed = find(message, close);
+    message.n = closed ? (size_t)(closed - message.at) : 0;
+    return message.n && !memchr(message.at, '\\', message.n) ? message : (file_text){"", 0};
+}
+
+/* Each try reads no further than to the next quote of its kind: all together read the text a few times at most. */
+static file_text default_system_of(file_text text, const chat_form *form) {
+    file_text rest = text, none = {"", 0};
+    if (!form->default_open) return none;
+    for (const char *open; (open = find(rest, form->default_open));) {
+        file_text message = message_of(text, form->default_open, open, form->default_close);
+        if (message.n) return message;
+        rest = rest_from(rest, open + strlen(form->default_open));
     }
-    return (file_text){"", 0};
+    return none;
 }
 
-static kvt_status check_control(const model_file *f, const tokenizer *t, const piece *p, error_text *err) {
-    for (; p->kind != PIECE_END; p++)
-        if (p->kind == PIECE_CONTROL && tokenizer_control(t, p->text) < 0)
-            return file_fail(f, err, KVT_E_CORRUPT,
-                             "its chat template needs the control token %s, which the vocabulary lacks", p->text);
-    return KVT_OK;
+/* ---------------------------------------------------------------------------------------------------- opening */
+
+/* The row of the file's template and its text; why says what is amiss with it. */
+static const chat_form *read_form(const model_file *f, file_text *text, error_text *why) {
+    static const char KEY[] = "tokenizer.chat_template";
+    static const char INSTEAD[] = "messages are written as plain text, \"User: ...\"";
+    *text = (file_text){"", 0};
+    if (why) why->text[0] = 0;
+    if (!file_has(f, KEY)) {
+        (void)file_fail(f, why, KVT_OK, "no chat template (key %s): %s", KEY, INSTEAD);
+        return &CHAT_PLAIN;
+    }
+    if (file_string(f, KEY, text, why) != KVT_OK) return &CHAT_PLAIN;
+    const chat_form *form = chat_form_of(*text);
+    if (form) return form;
+    (void)file_fail(f, why, KVT_OK, "this version does not know its chat template (key %s, %zu bytes): %s", KEY,
+                    text->n, INSTEAD);
+    return &CHAT_PLAIN;
 }
 
-static kvt_status read_template(const model_file *f, const tokenizer *t, const chat_template **known, file_text *text,
-                                error_text *err) {
-    if (!file_has(f, "tokenizer.chat_template"))
-        return file_fail(f, err, KVT_E_UNSUPPORTED, "no chat template (key tokenizer.chat_template)");
-    TRY(file_string(f, "tokenizer.chat_template", text, err));
-    *known = template_of(*text);
-    if (!*known)
-        return file_fail(f, err, KVT_E_UNSUPPORTED,
-                         "no chat template this version knows (its tokenizer.chat_template of %zu bytes is not ChatML)",
-                         text->n);
-    TRY(check_control(f, t, (*known)->message, err));
-    return check_control(f, t, (*known)->answer, err);
+/* The start token stands in front where the template writes it, or where the tokenizer wants it in front of any
+ * text. */
+static bool begins_with_bos(const tokenizer *t, file_text template) {
+    const tokenizer_info *info = tokenizer_about(t);
+    return info->bos >= 0 && (info->add_bos || find(template, "bos_token"));
 }
 
-kvt_status chat_open(chat **out, const model_file *f, const tokenizer *t, error_text *err) {
-    *out = NULL;
-    file_text text = {0};
-    const chat_template *known = NULL;
-    TRY(read_template(f, t, &known, &text, err));
-    file_text system = default_system_of(text, known);
+kvt_status chat_open(chat **out, const model_file *f, const tokenizer *t, error_text *why) {
+    file_text text;
+    const chat_form *form = read_form(f, &text, why);
+    file_text system = default_system_of(text, form);
     chat *c = calloc(1, sizeof *c);
+    *out = NULL;
     if (c) c->default_system = strndup(system.at, system.n);
     if (!c || !c->default_system) {
         chat_close(c);
-        return file_fail(f, err, KVT_E_MEMORY, "no memory for the chat template");
+        return file_fail(f, why, KVT_E_MEMORY, "no memory for the chat template");
     }
     c->t = t;
-    c->template = known;
+    c->form = form;
+    c->begins = begins_with_bos(t, text);
+    for (int i = 0; i < CHAT_CONTROLS; i++)
+        c->control[i] = form->control[i] ? tokenizer_control(t, form->control[i]) : -1;
     *out = c;
     return KVT_OK;
 }
@@ -125,50 +103,15 @@ void chat_close(chat *c) {
     free(c);
 }
 
+/* ---------------------------------------------------------------------------------------------------- looking */
+
+const char *chat_name(const chat *c) { return c->form->name; }
+bool chat_known(const chat *c) { return c->form != &CHAT_PLAIN; }
 const char *chat_default_system(const chat *c) { return c->default_system; }
 
-/* ----------------------------------------------------------------------------------------- rendering */
-
-/* Text gathers until the next control token, so that the pre-tokenizer sees it whole, as in the rendered text. */
-typedef struct rendering {
-    const chat *c;
-    byte_list text;
-    token_list *out;
-} rendering;
-
-static kvt_status end_text(rendering *r) {
-    kvt_status st = tokenizer_encode(r->c->t, r->text.at, r->text.n, false, r->out);
-    r->text.n = 0;
-    return st;
-}
-
-static kvt_status render_pieces(rendering *r, const piece *p, const chat_message *m) {
-    for (; p->kind != PIECE_END; p++) {
-        if (p->kind == PIECE_CONTROL) {
-            TRY(end_text(r));
-            TRY(token_list_add(r->out, tokenizer_control(r->c->t, p->text)));
-        }
-        if (p->kind == PIECE_TEXT) TRY(byte_list_add(&r->text, p->text, strlen(p->text)));
-        if (p->kind == PIECE_ROLE) TRY(byte_list_add(&r->text, m->role, strlen(m->role)));
-        if (p->kind == PIECE_MESSAGE) TRY(byte_list_add(&r->text, m->text, m->n));
-    }
-    return KVT_OK;
-}
-
-static kvt_status render_all(rendering *r, const chat_message *messages, size_t n, bool answer) {
-    const chat_template *known = r->c->template;
-    chat_message system = {"system", r->c->default_system, strlen(r->c->default_system)};
-    if (n && system.n && strcmp(messages[0].role, "system") != 0) TRY(render_pieces(r, known->message, &system));
-    for (size_t i = 0; i < n; i++) TRY(render_pieces(r, known->message, &messages[i]));
-    if (answer) TRY(render_pieces(r, known->answer, NULL));
-    return end_text(r);
-}
-
-kvt_status chat_render(const chat *c, const chat_message *messages, size_t n, bool answer, token_list *out) {
-    rendering r = {.c = c, .out = out};
-    size_t n_before = out->n;
-    kvt_status st = render_all(&r, messages, n, answer);
-    if (st != KVT_OK) out->n = n_before;
-    byte_list_free(&r.text);
-    return st;
+/* An end that this vocabulary has no control token for is text, and has to be watched for as such. */
+const char *chat_stop(const chat *c) {
+    for (int i = 0; i < CHAT_CONTROLS && c->form->control[i]; i++)
+        if (c->control[i] < 0 && strcmp(c->form->control[i], c->form->end) == 0) return c->form->end;
+    return c->form->stop;
 }

@@ -67,8 +67,8 @@ static kvt_status load(model *m, const model_file *f, kvt_workers *team, error_t
     TRY(config_read(&m->config, &m->arch, f, err));
     info_read(&m->info, f);
     TRY(tokenizer_load(m, f, err));
-    kvt_status status = chat_open(&m->chat, f, m->tokenizer, &m->no_chat);
-    if (status == KVT_E_MEMORY) return file_fail(f, err, status, "no memory for the chat template");
+    kvt_status status = chat_open(&m->chat, f, m->tokenizer, &m->no_template);
+    if (status != KVT_OK) return file_fail(f, err, status, "no memory for the chat template");
     return weights_load(&m->weights, m->arch, &m->config, f, team, err);
 }
 
@@ -105,6 +105,6 @@ const tokenizer *model_tokenizer(const model *m) {
 }
 
 const chat *model_chat(const model *m, error_text *err) {
-    if (!m->chat && err) *err = m->no_chat;
+    if (err) *err = m->no_template;
     return m->chat;
 }

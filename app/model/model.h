@@ -54,7 +54,8 @@ const model_config *model_config_of(const model *m);
 model_products model_products_of(const model *m);
 const model_info *model_info_of(const model *m);
 const tokenizer *model_tokenizer(const model *m);
-/* NULL: the file has no chat template that this build knows; the error says which. */
+/* Never NULL. Where the file has no chat template that this build knows it is plain text, and err says so in a sentence
+ * for a warning; "" otherwise. */
 const chat *model_chat(const model *m, error_text *err);
 
 /* The layers as a cache is told of them: [n_layers], the same for each layer of this family. */

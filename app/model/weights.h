@@ -28,7 +28,7 @@ struct model {
     model_weights weights;
     tokenizer *tokenizer;
     chat *chat;
-    error_text no_chat; /* why chat is NULL */
+    error_text no_template; /* why chat is plain text; "" where its template is known */
 };
 
 /* Pack every tensor that the architecture names. On failure what was packed is left to weights_free. */
