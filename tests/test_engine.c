@@ -393,12 +393,15 @@ static void hear_logits(void *ctx, int index, const float *logits) {
 }
 
 static generate_options asking(const prompt *p, int n_prompts, int n_samples, int tokens_max) {
+    sample_options sampling = sample_options_default();
+    sampling.temp = 1;
+    sampling.seed = 3;
     return (generate_options){
         .prompts = p,
         .n_prompts = n_prompts,
         .n_samples = n_samples,
         .tokens_max = tokens_max,
-        .sampling = { .temp = 1, .top_p = 1, .seed = 3 },
+        .sampling = sampling,
     };
 }
 

@@ -18,16 +18,22 @@ static const float LOGITS[N] = { -1.3862944f, 0.0f,        -4.1588831f, -0.69314
                                  -2.7725887f, -4.1588831f, -2.0794415f, -3.4657359f };
 static const int RANKED[N] = { 1, 3, 0, 6, 4, 7, 2, 5 };
 
+/* No penalties, so what stands before is only how much it is. */
+static int draw(sampler *s, const sample_options *opt, const float *logits, uint64_t which, int position) {
+    sample_history history = { NULL, position, position };
+    return sampler_pick(s, opt, logits, &history, which);
+}
+
 static void draw_many(const sample_options *opt, const float *logits, int n, int count[]) {
     sampler *s = sampler_new(n);
     memset(count, 0, (size_t)n * sizeof count[0]);
-    for (int i = 0; i < DRAWS; i++) count[sampler_pick(s, opt, logits, 0, (uint64_t)i)]++;
+    for (int i = 0; i < DRAWS; i++) count[draw(s, opt, logits, 0, i)]++;
     sampler_free(s);
 }
 
-static int pick(const sample_options *opt, const float *logits, int n, uint64_t which, uint64_t position) {
+static int pick(const sample_options *opt, const float *logits, int n, uint64_t which, int position) {
     sampler *s = sampler_new(n);
-    int token = sampler_pick(s, opt, logits, which, position);
+    int token = draw(s, opt, logits, which, position);
     sampler_free(s);
     return token;
 }
@@ -133,14 +139,14 @@ static void test_a_draw_depends_on_seed_answer_and_position_alone(void **state) 
     sample_options opt = hot();
     sampler *s = sampler_new(N);
     int differ[3] = { 0 };
-    for (uint64_t i = 0; i < 200; i++) {
+    for (int i = 0; i < 200; i++) {
         opt.seed = 5;
-        int token = sampler_pick(s, &opt, LOGITS, 1, i);
+        int token = draw(s, &opt, LOGITS, 1, i);
         assert_int_equal(token, pick(&opt, LOGITS, N, 1, i));
-        differ[0] += token != sampler_pick(s, &opt, LOGITS, 2, i);
-        differ[1] += token != sampler_pick(s, &opt, LOGITS, 1, i + 1000);
+        differ[0] += token != draw(s, &opt, LOGITS, 2, i);
+        differ[1] += token != draw(s, &opt, LOGITS, 1, i + 1000);
         opt.seed = 6;
-        differ[2] += token != sampler_pick(s, &opt, LOGITS, 1, i);
+        differ[2] += token != draw(s, &opt, LOGITS, 1, i);
     }
     for (int i = 0; i < 3; i++) assert_in_range(differ[i], 60, 180);
     sampler_free(s);
@@ -153,7 +159,7 @@ static void test_known_draws(void **state) {
     sample_options opt = hot();
     opt.seed = 42;
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-        assert_int_equal(pick(&opt, LOGITS, N, 3, i), expected[i]);
+        assert_int_equal(pick(&opt, LOGITS, N, 3, (int)i), expected[i]);
 }
 
 static void test_many_equal_logits_are_drawn_evenly(void **state) {
@@ -186,6 +192,88 @@ static void test_what_is_no_number_is_an_error(void **state) {
     assert_int_equal(pick(&opt, logits, 4, 0, 0), 2);
 }
 
+/* The same tokens before give the same token, whatever the sampler did in between. */
+static void test_penalties_leave_nothing_behind(void **state) {
+    (void)state;
+    const int32_t tokens[] = { 1, 3, 3, 0, 1, 6, 4, 1 };
+    sampler *s = sampler_new(N), *other = sampler_new(N);
+    sample_options opt = hot();
+    opt.repeat_penalty = 1.5;
+    opt.frequency_penalty = 0.7;
+    opt.presence_penalty = -0.3;
+    for (int round = 0; round < 2; round++)
+        for (int n = 0; n <= 8; n++) {
+            sample_history history = { tokens, n, n / 2 };
+            sampler_free(other);
+            other = sampler_new(N);
+            int expected = sampler_pick(other, &opt, LOGITS, &history, 0);
+            assert_int_equal(sampler_pick(s, &opt, LOGITS, &history, 0), expected);
+        }
+    sampler_free(s);
+    sampler_free(other);
+}
+
+static void test_penalties_and_biases_move_the_greedy_choice(void **state) {
+    (void)state;
+    const int32_t tokens[] = { 1, 1, 1, 3 };
+    const sample_bias never[] = { { 1, -INFINITY }, { 3, -INFINITY } }, wanted[] = { { 5, 50 }, { 5, 50 } };
+    sample_history all_answer = { tokens, 4, 0 }, all_prompt = { tokens, 4, 4 };
+    sampler *s = sampler_new(N);
+    sample_options opt = sample_options_default();
+    opt.frequency_penalty = 0.4; /* 1 comes to -1.2, 3 to -1.09, 0 stays at -1.38 */
+    assert_int_equal(sampler_pick(s, &opt, LOGITS, &all_answer, 0), 3);
+    assert_int_equal(sampler_pick(s, &opt, LOGITS, &all_prompt, 0), 1);
+
+    opt = sample_options_default();
+    opt.bias = never;
+    opt.n_bias = 2;
+    assert_int_equal(sampler_pick(s, &opt, LOGITS, &all_answer, 0), 0);
+    opt.bias = wanted; /* both count */
+    assert_int_equal(sampler_pick(s, &opt, (const float[N]){ 99 }, &all_answer, 0), 5);
+
+    const sample_bias none[N] = { { 0, -INFINITY }, { 1, -INFINITY }, { 2, -INFINITY }, { 3, -INFINITY },
+                                  { 4, -INFINITY }, { 5, -INFINITY }, { 6, -INFINITY }, { 7, -INFINITY } };
+    opt.bias = none;
+    opt.n_bias = N;
+    assert_int_equal(sampler_pick(s, &opt, LOGITS, &all_answer, 0), -1);
+    sampler_free(s);
+}
+
+/* Every rule at once still leaves a token. */
+static void test_one_token_is_always_left(void **state) {
+    (void)state;
+    sample_options opt = hot();
+    opt.top_k = 3;
+    opt.top_p = opt.typical = 0;
+    opt.min_p = 1;
+    int n[N];
+    ranks(&opt, n);
+    assert_int_equal(n[0], DRAWS);
+}
+
+static void test_numbers_out_of_range_are_named(void **state) {
+    (void)state;
+    error_text err;
+    sample_options opt = sample_options_default();
+    assert_int_equal(sample_options_check(&opt, N, &err), KVT_OK);
+    opt.repeat_penalty = 0;
+    assert_int_equal(sample_options_check(&opt, N, &err), KVT_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "repetition penalty"));
+    opt = sample_options_default();
+    opt.top_p = NAN;
+    assert_int_equal(sample_options_check(&opt, N, &err), KVT_E_ARGUMENT);
+    opt = sample_options_default();
+    opt.n_bias = 1;
+    static const sample_bias bad[] = { { N, 0 }, { -1, 0 }, { 0, 100.5 }, { 0, NAN }, { 0, INFINITY } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        opt.bias = &bad[i];
+        assert_int_equal(sample_options_check(&opt, N, &err), KVT_E_ARGUMENT);
+        assert_non_null(strstr(err.text, "logit bias"));
+    }
+    opt.bias = &(sample_bias){ N - 1, -INFINITY };
+    assert_int_equal(sample_options_check(&opt, N, &err), KVT_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_takes_the_lowest_id_among_equals),
@@ -199,6 +287,10 @@ int main(void) {
         cmocka_unit_test(test_known_draws),
         cmocka_unit_test(test_many_equal_logits_are_drawn_evenly),
         cmocka_unit_test(test_what_is_no_number_is_an_error),
+        cmocka_unit_test(test_penalties_leave_nothing_behind),
+        cmocka_unit_test(test_penalties_and_biases_move_the_greedy_choice),
+        cmocka_unit_test(test_one_token_is_always_left),
+        cmocka_unit_test(test_numbers_out_of_range_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ typedef struct work {
     writer writer;
     int seq;         /* NO_SEQUENCE: not begun yet */
     uint64_t number; /* of the answer among those to its prompt */
-    int context;     /* tokens of the sequence that were there before the answer */
+    int n_before;    /* tokens of the sequence before the answer */
     bool open;       /* goes on */
 } work;
 
@@ -68,11 +68,12 @@ static kvt_status extend(run *r, work *w) {
     const float *logits = engine_logits(r->e, w->seq);
     if (!logits) return KVT_OK;
     if (r->opt->on_logits) r->opt->on_logits(r->opt->ctx, w->writer.index, logits);
-    int n_tokens = engine_length(r->e, w->seq);
-    int token = sampler_pick(r->sampler, &r->opt->sampling, logits, w->number, (uint64_t)n_tokens);
+    sample_history history = { engine_tokens(r->e, w->seq), engine_length(r->e, w->seq), w->n_before };
+    int token = sampler_pick(r->sampler, &r->opt->sampling, logits, &history, w->number);
     if (token < 0)
-        return engine_fail(r->err, KVT_E_ARGUMENT, "the logits of token %d are not numbers: the model file is damaged",
-                           n_tokens);
+        return engine_fail(r->err, KVT_E_ARGUMENT,
+                           "the logits of token %d are not numbers (a damaged model file), or biases leave no token",
+                           history.n_tokens);
     a->last_ns = sys_now_ns() - r->start_ns;
     if (a->n_tokens == 0) a->first_ns = a->last_ns;
     if (writer_add(&w->writer, token) != KVT_OK) return no_memory(r);
@@ -139,8 +140,10 @@ static kvt_status stops_take(run *r) {
 }
 
 static kvt_status run_open(run *r) {
+    int n_vocab = model_config_of(engine_model(r->e))->n_vocab;
+    TRY(sample_options_check(&r->opt->sampling, n_vocab, r->err));
     TRY(stops_take(r));
-    r->sampler = sampler_new(model_config_of(engine_model(r->e))->n_vocab);
+    r->sampler = sampler_new(n_vocab);
     r->works = calloc((size_t)r->n_works, sizeof r->works[0]);
     if (!r->sampler || !r->works) return no_memory(r);
     for (int i = 0; i < r->n_works; i++) r->works[i].seq = NO_SEQUENCE;
@@ -160,7 +163,7 @@ static kvt_status work_begin(run *r, int i, int n_before, answer *out) {
     int room = engine_options_of(r->e)->context - n_before + 1;
     if (room > r->opt->tokens_max) room = r->opt->tokens_max;
     w->number = (uint64_t)(i % r->n_samples);
-    w->context = n_before;
+    w->n_before = n_before;
     if (writer_open(&w->writer, out, room, model_tokenizer(engine_model(r->e)), r->stops, r->opt) != KVT_OK)
         return no_memory(r);
     w->writer.index = i;

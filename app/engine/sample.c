@@ -1,41 +1,85 @@
-/* sample.c - see sample.h. Binary64 on one thread, kvt_exp for every exponential (docs/numeric-contract.md, section 7).
- *
- * Order of the rules: temperature, then top-k, then top-p of what is left, then min-p. Tokens are ranked by logit, the
- * lower id first among equals; each rule keeps a beginning of that ranking, so all of them together do. */
+/* sample.c - see sample.h. Binary64 on one thread, kvt_exp for every exponential (docs/numeric-contract.md, section
+ * 7). */
 #include "sample.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
-#include "kvtile_ops.h"
+#include "base/mem.h"
+#include "engine.h"
+#include "penalty.h"
 
 /* A token e^-40 times as likely as the best (4e-18) is never drawn: all of a vocabulary's together weigh less than
  * the rounding of the sum. */
 static const double NEGLIGIBLE = -40.0;
 
-typedef struct candidate {
-    double weight; /* e^((logit - largest) / temp) */
-    float logit;
-    int id;
-} candidate;
-
 struct sampler {
     int n_vocab;
-    candidate list[]; /* [n_vocab] */
+    candidate *list, *scratch; /* [n_vocab] each */
+    float *row;                /* [n_vocab] logits after penalties */
+    int32_t *count;            /* [n_vocab] zeros */
+    void *memory;
 };
 
 sample_options sample_options_default(void) {
-    return (sample_options){ .temp = 0, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 0 };
+    return (sample_options){ .top_p = 1, .typical = 1, .repeat_penalty = 1, .repeat_last = 64 };
+}
+
+/* ------------------------------------------------------------------------------------------------- options */
+
+static kvt_status biases_check(const sample_options *opt, int n_vocab, error_text *err) {
+    for (int i = 0; i < opt->n_bias; i++) {
+        const sample_bias *b = &opt->bias[i];
+        if (b->id < 0 || b->id >= n_vocab)
+            return engine_fail(err, KVT_E_ARGUMENT, "logit bias: token %d is not one of the vocabulary's %d", b->id,
+                               n_vocab);
+        if (!(b->value <= 100 && (b->value >= -100 || b->value == -INFINITY)))
+            return engine_fail(err, KVT_E_ARGUMENT, "logit bias: %g for token %d is not -100 .. 100 or -inf", b->value,
+                               b->id);
+    }
+    return KVT_OK;
+}
+
+kvt_status sample_options_check(const sample_options *opt, int n_vocab, error_text *err) {
+    const struct {
+        const char *name;
+        double value, least, most;
+    } rows[] = {
+        { "temperature", opt->temp, 0, 1e6 },
+        { "top-k", opt->top_k, 0, INT32_MAX },
+        { "top-p", opt->top_p, 0, 1 },
+        { "min-p", opt->min_p, 0, 1 },
+        { "typical p", opt->typical, 0, 1 },
+        { "repetition penalty", opt->repeat_penalty, 1e-6, 1e6 },
+        { "tokens looked at for repetition", opt->repeat_last, 0, INT32_MAX },
+        { "frequency penalty", opt->frequency_penalty, -100, 100 },
+        { "presence penalty", opt->presence_penalty, -100, 100 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!(rows[i].value >= rows[i].least && rows[i].value <= rows[i].most))
+            return engine_fail(err, KVT_E_ARGUMENT, "%s: %g is not %g .. %g", rows[i].name, rows[i].value,
+                               rows[i].least, rows[i].most);
+    return biases_check(opt, n_vocab, err);
 }
 
 sampler *sampler_new(int n_vocab) {
-    sampler *s = malloc(sizeof *s + (size_t)n_vocab * sizeof s->list[0]);
-    if (s) s->n_vocab = n_vocab;
+    size_t n = (size_t)n_vocab, bytes;
+    sampler *s = calloc(1, sizeof *s);
+    if (s && mem_mul(n, 2 * sizeof(candidate) + sizeof(float) + sizeof(int32_t), &bytes)) s->memory = calloc(1, bytes);
+    if (!s || !s->memory) {
+        sampler_free(s);
+        return NULL;
+    }
+    s->n_vocab = n_vocab;
+    s->list = s->memory;
+    s->scratch = s->list + n;
+    s->row = (float *)(void *)(s->scratch + n);
+    s->count = (int32_t *)(void *)(s->row + n);
     return s;
 }
 
 void sampler_free(sampler *s) {
+    if (s) free(s->memory);
     free(s);
 }
 
@@ -50,99 +94,111 @@ static uint64_t mix(uint64_t x) {
 }
 
 /* Uniform in [0, 1), a multiple of 2^-53. */
-static double uniform(uint64_t seed, uint64_t answer, uint64_t position) {
-    return (double)(mix(mix(mix(seed) ^ answer) ^ position) >> 11) * 0x1p-53;
+static double uniform(uint64_t seed, uint64_t number, uint64_t position) {
+    return (double)(mix(mix(mix(seed) ^ number) ^ position) >> 11) * 0x1p-53;
 }
 
-/* ------------------------------------------------------------------------------------------------- ranking */
+/* ------------------------------------------------------------------------------------------------- the rules */
 
 /* The likeliest token, the lowest id among equals; -1: a NaN, or the largest is not finite. */
 static int best_of(const float *logits, int n) {
     int best = 0;
+    float largest = logits[0];
+    bool all_numbers = true;
     for (int i = 0; i < n; i++) {
-        if (isnan(logits[i])) return -1;
-        if (logits[i] > logits[best]) best = i;
+        all_numbers &= !isnan(logits[i]);
+        if (logits[i] > largest) largest = logits[best = i];
     }
-    return isfinite(logits[best]) ? best : -1;
+    return all_numbers && isfinite(largest) ? best : -1;
 }
 
-static bool ranks_before(const candidate *a, const candidate *b) {
-    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
-}
-
-/* The list is a heap with the highest rank on top; restore it below place i of n. */
-static void heap_sink(candidate *list, int n, int i) {
-    candidate moved = list[i];
-    for (int child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && ranks_before(&list[child + 1], &list[child])) child++;
-        if (!ranks_before(&list[child], &moved)) break;
-        list[i] = list[child];
-    }
-    list[i] = moved;
-}
-
-/* Take the highest rank off a heap of n and put it behind the rest: list[n - 1]. */
-static const candidate *heap_pop(candidate *list, int n) {
-    candidate top = list[0];
-    list[0] = list[n - 1];
-    heap_sink(list, n - 1, 0);
-    list[n - 1] = top;
-    return &list[n - 1];
+/* Logarithm of a candidate's weight, the likeliest token's being 1. Its key is the logit, negated. */
+static double log_weight(const candidate *c, float largest, double temp) {
+    return (-(double)c->key - (double)largest) / temp;
 }
 
 /* Tokens worth a look, in order of id; returns how many. */
 static int gather(sampler *s, const float *logits, float largest, double temp) {
     int n = 0;
     for (int id = 0; id < s->n_vocab; id++) {
-        double t = ((double)logits[id] - (double)largest) / temp;
-        if (t >= NEGLIGIBLE) s->list[n++] = (candidate){ kvt_exp(t), logits[id], id };
+        candidate c = { 0, 0.0f - logits[id], id }; /* 0 - 0: no -0 */
+        if (log_weight(&c, largest, temp) >= NEGLIGIBLE) s->list[n++] = c;
     }
     return n;
 }
 
-static double weight_of(const candidate *list, int n) {
+static double weigh(candidate *list, int n, float largest, double temp) {
     double sum = 0;
-    for (int i = 0; i < n; i++) sum += list[i].weight;
+    for (int i = 0; i < n; i++) {
+        list[i].weight = kvt_exp(log_weight(&list[i], largest, temp));
+        sum += list[i].weight;
+    }
     return sum;
 }
 
-/* Keep the beginning of the ranking that the options allow, ranked, at the end of the list (last = best): the number
- * kept. The heap gives one rank after the other, so only as many are sorted as are kept. */
-static int rank(candidate *list, int n, const sample_options *opt) {
-    int most = opt->top_k > 0 && opt->top_k < n ? opt->top_k : n, kept = 0;
-    double total = most < n ? 0 : weight_of(list, n);
-    for (int i = n / 2 - 1; i >= 0; i--) heap_sink(list, n, i);
-
-    /* top-p is a share of what top-k leaves: where there is a top-k, its tokens are popped first and summed. */
-    for (int i = 0; i < most && most < n; i++) total += heap_pop(list, n - i)->weight;
-    double sum = 0;
-    while (kept < most) {
-        const candidate *c = most < n ? &list[n - 1 - kept] : heap_pop(list, n - kept);
-        if (c->weight < opt->min_p) break; /* the best one's weight is 1 */
-        kept++;
-        sum += c->weight;
-        if (sum >= opt->top_p * total) break;
-    }
-    return kept > 0 ? kept : 1;
+/* The likeliest has weight 1 and stays. */
+static int drop_unlikely(candidate *list, int n, double least) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (list[i].weight >= least) list[kept++] = list[i];
+    return kept;
 }
 
-/* The token at share u of the weights, walking from `from` by `step`. */
-static int draw(const candidate *from, int step, int n, double u) {
-    double total = 0, sum = 0;
-    for (int i = 0; i < n; i++) total += from[i * step].weight;
+/* With p = w / sum of w, the surprise -ln p less its mean, the entropy, is the mean of ln w less ln w: the sum drops
+ * out. */
+static int keep_typical(sampler *s, int n, double share, float largest, double temp) {
+    candidate *list = s->list;
+    double sum = 0, mean = 0;
     for (int i = 0; i < n; i++) {
-        sum += from[i * step].weight;
-        if (sum > u * total) return from[i * step].id;
+        sum += list[i].weight;
+        mean += list[i].weight * log_weight(&list[i], largest, temp);
     }
-    return from[(n - 1) * step].id;
+    mean /= sum;
+    for (int i = 0; i < n; i++) list[i].key = (float)fabs(mean - log_weight(&list[i], largest, temp));
+    return rank_first(list, s->scratch, n, n, share * sum);
 }
 
-int sampler_pick(sampler *s, const sample_options *opt, const float *logits, uint64_t answer, uint64_t position) {
+/* Top-k, top-p, min-p, typical. */
+static int cut(sampler *s, const sample_options *opt, int n, float largest) {
+    if (opt->top_k > 0) n = rank_first(s->list, s->scratch, n, opt->top_k, INFINITY);
+    double mass = weigh(s->list, n, largest, opt->temp) * opt->top_p;
+    /* The likeliest tokens by top-p's share of all, and those that min-p allows: both are a beginning of the same
+     * order, so the cheaper rule may go first. */
+    if (opt->min_p > 0) n = drop_unlikely(s->list, n, opt->min_p);
+    if (opt->top_p < 1 || opt->min_p > 0) n = rank_first(s->list, s->scratch, n, n, opt->top_p < 1 ? mass : INFINITY);
+    if (opt->typical < 1) n = keep_typical(s, n, opt->typical, largest, opt->temp);
+    return n;
+}
+
+int sampler_kept(sampler *s, const sample_options *opt, const float *logits, const sample_history *history,
+                 const candidate **kept) {
+    if (penalty_wanted(opt)) {
+        penalty_apply(opt, history, logits, s->n_vocab, s->count, s->row);
+        logits = s->row;
+    }
     int best = best_of(logits, s->n_vocab);
-    if (best < 0 || opt->temp <= 0) return best;
-    double u = uniform(opt->seed, answer, position);
-    int n = gather(s, logits, logits[best], opt->temp);
-    bool cut = opt->top_k > 0 || opt->top_p < 1 || opt->min_p > 0;
-    if (!cut) return draw(s->list, 1, n, u);
-    return draw(&s->list[n - 1], -1, rank(s->list, n, opt), u);
+    *kept = s->list;
+    if (best < 0) return -1;
+    if (opt->temp > 0) return cut(s, opt, gather(s, logits, logits[best], opt->temp), logits[best]);
+    s->list[0] = (candidate){ 1, 0.0f - logits[best], best };
+    return 1;
+}
+
+/* The token at share u of the weights. */
+static int draw(const candidate *list, int n, double u) {
+    double total = 0, sum = 0;
+    for (int i = 0; i < n; i++) total += list[i].weight;
+    for (int i = 0; i < n; i++) {
+        sum += list[i].weight;
+        if (sum > u * total) return list[i].id;
+    }
+    return list[n - 1].id;
+}
+
+int sampler_pick(sampler *s, const sample_options *opt, const float *logits, const sample_history *history,
+                 uint64_t number) {
+    const candidate *kept;
+    int n = sampler_kept(s, opt, logits, history, &kept);
+    if (n <= 1) return n < 0 ? -1 : kept[0].id;
+    return draw(kept, n, uniform(opt->seed, number, (uint64_t)history->n_tokens));
 }
