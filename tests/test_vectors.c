@@ -13,108 +13,9 @@
 
 #include <cmocka.h>
 
-#include <jansson.h>
-
 #include "engine/engine.h"
 #include "fixture.h"
-#include "model/model.h"
-
-/* ------------------------------------------------------------------------------------- a model to try */
-
-typedef struct subject {
-    kvt_workers *team;
-    model *model;
-    model_state *state;
-    kvt_cache *cache;
-    int rows_max, n_vocab;
-} subject;
-
-static model *open_model(const char *path, kvt_workers *team) {
-    error_text err;
-    model *m;
-    if (model_open(&m, path, team, &err) != KVT_OK) fail_msg("%s", err.text);
-    return m;
-}
-
-static subject subject_of(model *m, kvt_workers *team, kvt_math math, kvt_format format, int tokens_max, int rows_max) {
-    subject s = { .team = team, .model = m, .rows_max = rows_max, .n_vocab = model_config_of(m)->n_vocab };
-    kvt_layer *layers = calloc((size_t)model_config_of(m)->n_layers, sizeof *layers);
-    model_layers(model_config_of(m), layers);
-    kvt_options opt = kvt_options_default();
-    opt.layers = layers;
-    opt.n_layers = model_config_of(m)->n_layers;
-    opt.k_format = opt.v_format = format;
-    opt.tokens_max = tokens_max;
-    opt.sequences_max = 1;
-    opt.batch_tokens_max = rows_max;
-    opt.math = math;
-    opt.workers = team;
-    assert_int_equal(kvt_open(&s.cache, &opt), KVT_OK);
-    assert_int_equal(model_state_new(&s.state, m, rows_max, math, team), KVT_OK);
-    free(layers);
-    return s;
-}
-
-static void subject_free(subject *s) {
-    model_state_free(s->state);
-    kvt_close(s->cache);
-}
-
-/* Logits [n_wanted][n_vocab] of the positions wanted (ascending; NULL: all n), computed in chunks. */
-static void forward(subject *s, const int32_t *ids, int n, int chunk, const int *wanted, int n_wanted, float *logits) {
-    kvt_seq seq;
-    int *rows = calloc((size_t)chunk, sizeof *rows), next = 0;
-    assert_int_equal(kvt_seq_new(s->cache, &seq), KVT_OK);
-    for (int first = 0; first < n; first += chunk) {
-        int n_new = n - first < chunk ? n - first : chunk;
-        model_step step = { .batch = { 1, &seq, &n_new }, .tokens = ids + first, .wanted = rows };
-        step.logits = logits + (size_t)next * (size_t)s->n_vocab;
-        for (; next < n_wanted && (wanted ? wanted[next] : next) < first + n_new; next++)
-            rows[step.n_wanted++] = (wanted ? wanted[next] : next) - first;
-        assert_int_equal(kvt_reserve(s->cache, &step.batch), KVT_OK);
-        assert_int_equal(model_forward(s->state, s->cache, &step), KVT_OK);
-        assert_int_equal(kvt_commit(s->cache, &step.batch, step.tokens), KVT_OK);
-    }
-    kvt_seq_free(s->cache, seq);
-    free(rows);
-}
-
-/* --------------------------------------------------------------------------------------------- vectors */
-
-static json_t *vectors_load(const char *name) {
-    char path[256];
-    json_error_t error;
-    snprintf(path, sizeof path, "tests/vectors/%s", name);
-    json_t *v = json_load_file(path, 0, &error);
-    if (!v) fail_msg("%s: %s", path, error.text);
-    return v;
-}
-
-static float *floats_load(const char *name, size_t n) {
-    char path[256];
-    size_t bytes;
-    snprintf(path, sizeof path, "tests/vectors/%s", name);
-    float *f = (float *)(void *)fixture_read(path, &bytes);
-    assert_int_equal(bytes, n * sizeof(float));
-    return f;
-}
-
-static int32_t *ids_load(const json_t *list, int *n) {
-    *n = (int)json_array_size(list);
-    int32_t *ids = calloc((size_t)*n + 1, sizeof *ids);
-    for (int i = 0; i < *n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
-    return ids;
-}
-
-/* The largest difference; NaN counts as wrong. */
-static double worst(const float *a, const float *b, size_t n) {
-    double most = 0;
-    for (size_t i = 0; i < n; i++) {
-        double d = fabs((double)a[i] - (double)b[i]);
-        if (!(d <= most)) most = d;
-    }
-    return most;
-}
+#include "subject.h"
 
 /* -------------------------------------------------------------------------------------------- tiny models */
 
@@ -131,11 +32,11 @@ static void check_tiny(const char *name, int chunk) {
     float *got = calloc(n_logits, sizeof *got);
     kvt_workers *team;
     assert_int_equal(kvt_workers_open(&team, 2), KVT_OK);
-    model *m = open_model(path, team);
+    model *m = model_good(path, team);
     assert_int_equal(model_config_of(m)->n_vocab, n_vocab);
     subject s = subject_of(m, team, KVT_MATH_EXACT, KVT_F32, 512, chunk < n ? chunk : n);
 
-    forward(&s, ids, n, s.rows_max, NULL, n, got);
+    subject_forward(&s, ids, n, s.rows_max, NULL, n, got);
 
     double off = worst(got, expected, n_logits);
     print_message("%s in chunks of %d: largest difference %.2g\n", name, s.rows_max, off);
@@ -171,7 +72,7 @@ static model *default_or_skip(void) {
     const char *path = fixture_model();
     if (!path) fixture_skip("the default model is not there");
     if (!shared.team) assert_int_equal(kvt_workers_open(&shared.team, 0), KVT_OK);
-    if (!shared.model) shared.model = open_model(path, shared.team);
+    if (!shared.model) shared.model = model_good(path, shared.team);
     return shared.model;
 }
 
@@ -194,7 +95,7 @@ static void check_prompt(subject *s, const json_t *entry) {
     float *got = calloc((size_t)n_wanted * n_vocab, sizeof *got);
     float *last = floats_load(json_string_value(json_object_get(entry, "last")), n_vocab);
 
-    forward(s, ids, n, s->rows_max, wanted, n_wanted, got);
+    subject_forward(s, ids, n, s->rows_max, wanted, n_wanted, got);
 
     double off_last = worst(got + (size_t)(n_wanted - 1) * n_vocab, last, n_vocab), off_top = 0;
     json_array_foreach(tops, i, top) {
@@ -317,7 +218,7 @@ static void distance_add(distance *d, const float *from, const float *to, int n_
 
 static void window_logits(model *m, kvt_math math, kvt_format format, const int32_t *ids, float *logits) {
     subject s = subject_of(m, shared.team, math, format, WINDOW, WINDOW);
-    forward(&s, ids, WINDOW, WINDOW, NULL, WINDOW, logits);
+    subject_forward(&s, ids, WINDOW, WINDOW, NULL, WINDOW, logits);
     subject_free(&s);
 }
 

@@ -93,8 +93,8 @@ static int forward_open(forward *f, const forward_options *o, int slack) {
     f->tokens = malloc((size_t)chunk * sizeof *f->tokens);
     f->logits = malloc((size_t)c->n_vocab * sizeof *f->logits);
     bool taken = f->tokens && f->logits;
-    if (!taken ||
-        model_state_new(&f->state, f->loaded.model, chunk, common_math(&o->common), f->loaded.team) != KVT_OK)
+    if (!taken || model_state_new(&f->state, f->loaded.model, chunk, most + slack, common_math(&o->common),
+                                  f->loaded.team) != KVT_OK)
         return cli_fail("no memory for steps of %d tokens", chunk);
     for (int i = 0; i < chunk; i++) f->tokens[i] = (int32_t)((i * 7919 + 17) % c->n_vocab);
     return CLI_DONE;

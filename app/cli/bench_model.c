@@ -26,8 +26,8 @@ int bench_model_open(bench_model *m, const common_options *c, int sequences_max)
     if (status != CLI_DONE) return status;
     m->config = model_config_of(m->loaded.model);
     m->bandwidth = bench_bandwidth(m->loaded.team);
-    if (rows_take(m, sequences_max) &&
-        model_state_new(&m->state, m->loaded.model, sequences_max, common_math(c), m->loaded.team) == KVT_OK)
+    if (rows_take(m, sequences_max) && model_state_new(&m->state, m->loaded.model, sequences_max, m->config->context,
+                                                       common_math(c), m->loaded.team) == KVT_OK)
         return CLI_DONE;
     return cli_fail("no memory for steps of %d sequences", sequences_max);
 }

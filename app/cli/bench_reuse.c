@@ -60,7 +60,7 @@ static int measure(const reuse_options *o, const loaded *l, kvt_cache_kind kind,
     engine *e;
     engine_options opt = common_engine_options(&o->common);
     opt.kind = kind;
-    opt.context = o->common.ctx;
+    opt.context = opt.rope_context = o->common.ctx ? o->common.ctx : model_context(model_config_of(l->model));
     if (kind == KVT_NONE) opt.context = p->n_tokens + o->answer_tokens;
     if (engine_open(&e, l->model, l->team, &opt, &err) != KVT_OK) return cli_fail("%s", err.text);
     generate_options g = {
@@ -103,7 +103,7 @@ static void tell(const reuse_row *r, const reuse_row *none, bool json, json_t *r
 
 static int run(const reuse_options *o, const loaded *l, const prompt *p, reuse_row result[3]) {
     static const kvt_cache_kind kinds[] = { KVT_NONE, KVT_CONTIGUOUS, KVT_PAGED };
-    int context = o->common.ctx ? o->common.ctx : model_config_of(l->model)->context;
+    int context = o->common.ctx ? o->common.ctx : model_context(model_config_of(l->model));
     if (p->n_tokens + o->answer_tokens > context)
         return cli_fail("%d tokens and an answer of %d are more than the context of %d", p->n_tokens, o->answer_tokens,
                         context);

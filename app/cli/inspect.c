@@ -41,6 +41,20 @@ static size_t bytes_per_token(const described *d, kvt_format format) {
     return info.bytes_per_token;
 }
 
+static void print_position(const model_config *c) {
+    static const char *const factors[] = { "", ", a factor for each frequency", ", short and long factors" };
+    const rope_config *r = &c->rope;
+    printf("  position     rope over %d, base %g%s", r->dim, (double)r->base, factors[r->factors]);
+    if (r->scaling != ROPE_PLAIN)
+        printf(", %s scaling by %g", r->scaling == ROPE_YARN ? "yarn" : "linear", (double)r->factor);
+    if (r->skip == 1) printf(", in no layer");
+    if (r->skip > 1) printf(", not in every %dth layer", r->skip);
+    printf("; trained on %s tokens", show_count((uint64_t)c->context).text);
+    if (r->original != c->context) printf(" (originally %s)", show_count((uint64_t)r->original).text);
+    if (c->limit) printf(", here up to %s (%s)", show_count((uint64_t)c->limit).text, c->limit_key);
+    putchar('\n');
+}
+
 static void print_table(const described *d) {
     const model_config *c = &d->config;
     printf("%s\n", d->path);
@@ -49,8 +63,8 @@ static void print_table(const described *d) {
     printf("  layers       %d of width %d, feed-forward %d\n", c->n_layers, c->width, c->width_ffn);
     printf("  attention    full; %d query heads, %d key/value heads, keys of %d, values of %d\n", c->n_heads_q,
            c->n_heads_kv, c->dim_k, c->dim_v);
-    printf("  position     rope over %d, base %g; trained on %s tokens\n", c->rope.dim, (double)c->rope.base,
-           show_count((uint64_t)c->context).text);
+    print_position(c);
+    if (d->info.special[0]) printf("  besides      %s\n", d->info.special);
     printf("  vocabulary   %s tokens\n", show_count((uint64_t)c->n_vocab).text);
     for (int f = 0; kvt_format_name((kvt_format)f); f++) {
         size_t bytes = bytes_per_token(d, (kvt_format)f);

@@ -143,7 +143,7 @@ static int tokens_needed(const run_state *r) {
     for (int i = 0; i < r->prompts.n; i++)
         if (r->prompts.prompt[i].n_tokens > longest) longest = r->prompts.prompt[i].n_tokens;
     longest += r->opt->tokens_max;
-    int64_t context = model_config_of(r->loaded.model)->context;
+    int64_t context = model_context(model_config_of(r->loaded.model));
     return (int)(longest < context ? longest : context);
 }
 
@@ -161,7 +161,7 @@ static engine_options engine_wanted(const run_state *r) {
     e.sequences_max = r->n_answers;
     e.context = r->opt->common.ctx;
     if (e.context > 0) return e;
-    e.context = model_config_of(r->loaded.model)->context;
+    e.context = e.rope_context = model_context(model_config_of(r->loaded.model));
     if (e.kind == KVT_NONE || too_large(&e, r->loaded.model)) e.context = tokens_needed(r);
     return e;
 }
@@ -169,7 +169,7 @@ static engine_options engine_wanted(const run_state *r) {
 static int engine_prepare(run_state *r) {
     error_text err;
     engine_options e = engine_wanted(r);
-    int trained = model_config_of(r->loaded.model)->context, limit = r->opt->common.ctx ? e.context : trained;
+    int trained = model_context(model_config_of(r->loaded.model)), limit = r->opt->common.ctx ? e.context : trained;
     for (int i = 0; i < r->prompts.n; i++)
         if (r->prompts.prompt[i].n_tokens > limit)
             return cli_fail("the prompt has %d tokens, the context holds %d (--ctx)", r->prompts.prompt[i].n_tokens,

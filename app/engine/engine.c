@@ -77,7 +77,8 @@ static void hear(void *ctx, kvt_log_level level, const char *message) {
 /* The options with the context filled in. */
 static engine_options whole(const model *m, const engine_options *opt) {
     engine_options all = *opt;
-    if (all.context == 0) all.context = model_config_of(m)->context;
+    if (all.context == 0) all.context = model_context(model_config_of(m));
+    if (all.rope_context == 0) all.rope_context = all.context;
     return all;
 }
 
@@ -137,6 +138,14 @@ static kvt_status cache_open(engine *e, kvt_workers *team, error_text *err) {
     return status;
 }
 
+/* Beyond its limit the model would be another one than the file describes. */
+static kvt_status context_check(const engine *e, error_text *err) {
+    const model_config *c = model_config_of(e->model);
+    if (c->limit == 0 || e->opt.context <= c->limit) return KVT_OK;
+    return engine_fail(err, KVT_E_LIMIT, "a context of %d tokens: the model's %s ends it at %d, more is not offered",
+                       e->opt.context, c->limit_key, c->limit);
+}
+
 static bool step_take(engine *e) {
     size_t n = (size_t)e->opt.sequences_max, rows = (size_t)e->rows_max;
     size_t each = sizeof(kvt_seq) + 3 * sizeof(int);
@@ -169,9 +178,10 @@ kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const en
     e->opt = whole(m, opt);
     e->rows_max = rows_most(&e->opt);
 
-    kvt_status status = cache_open(e, team, err);
+    kvt_status status = context_check(e, err);
+    if (status == KVT_OK) status = cache_open(e, team, err);
     if (status == KVT_OK) {
-        status = model_state_new(&e->state, m, e->rows_max, e->opt.math, team);
+        status = model_state_new(&e->state, m, e->rows_max, e->opt.rope_context, e->opt.math, team);
         if (status == KVT_OK && !step_take(e)) status = KVT_E_MEMORY;
         if (status != KVT_OK) engine_fail(err, status, "no memory for steps of %d tokens", e->rows_max);
     }

@@ -23,7 +23,8 @@ typedef struct engine_options {
     kvt_cache_kind kind;
     kvt_format k_format, v_format;
     int block_tokens;   /* 16, 32, 64 */
-    int context;        /* longest sequence; 0: what the model was trained on */
+    int context;        /* longest sequence; 0: model_context */
+    int rope_context;   /* the context that rotary frequencies are chosen for, see model_state_new; 0: `context` */
     int sequences_max;  /* alive at once */
     size_t cache_bytes; /* limit of the cache; 0: enough for all sequences at full length */
     kvt_math math;
@@ -43,7 +44,8 @@ typedef struct engine_counters {
 typedef struct engine engine;
 
 /* The model and the pool stay the caller's and must outlive the engine. All memory is asked for here.
- * KVT_E_LIMIT: cache_bytes cannot hold one sequence of `context` tokens; the error says need and have. */
+ * KVT_E_LIMIT: cache_bytes cannot hold one sequence of `context` tokens, or the model does not go as far; the error
+ * says need and have. */
 kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const engine_options *opt, error_text *err);
 void engine_close(engine *e); /* NULL is fine */
 

@@ -14,6 +14,7 @@ struct model_state {
     kvt_workers *team;
     kvt_input *input;
     kvt_input *wanted; /* rows for the output matrix; NULL: input serves it too */
+    const kvt_rope *rope;
     int rows_max;
     int32_t *position; /* [rows_max] */
     float *turns;      /* [rows_max][rope.dim / 2][2] */
@@ -88,12 +89,14 @@ static kvt_status inputs_new(model_state *s, kvt_math math) {
     return kvt_input_new(&s->wanted, s->rows_max, c->width, KVT_MATH_ACCURATE);
 }
 
-kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_math math, kvt_workers *team) {
+kvt_status model_state_new(model_state **out, const model *m, int rows_max, int context, kvt_math math,
+                           kvt_workers *team) {
     *out = NULL;
     model_state *s = mem_take(NULL, sizeof *s);
     if (!s) return KVT_E_MEMORY;
     s->model = m;
     s->team = team;
+    s->rope = context > m->config.rope.original ? &m->ropes.beyond : &m->ropes.within;
     s->rows_max = rows_max;
     kvt_status status = inputs_new(s, math);
     if (status == KVT_OK && !scratch_take(s)) status = KVT_E_MEMORY;
@@ -127,21 +130,55 @@ static kvt_product product(const kvt_matrix *w, float *y) {
     return (kvt_product){ .w = w, .y = y, .y_stride = kvt_matrix_rows(w) };
 }
 
+static void norm(model_state *s, const vector *weight, const float *x, int n_rows, float *y) {
+    kvt_rmsnorm(s->team, x, weight->at, s->model->config.norm_eps, n_rows, (int)weight->n, y);
+}
+
+/* What a part of a layer reads: the rows, or their norm. */
+static const float *input_of(model_state *s, const vector *weight, int n_rows) {
+    if (!weight->at) return s->x;
+    norm(s, weight, s->x, n_rows, s->y);
+    return s->y;
+}
+
+/* x += y, or the norm of y, or a part of either. */
+static void output_add(model_state *s, const vector *weight, int n_rows) {
+    size_t n = (size_t)n_rows * (size_t)s->model->config.width;
+    float scale = s->model->config.residual_scale;
+    if (weight->at) norm(s, weight, s->y, n_rows, s->y);
+    if (scale == 1) kvt_add(s->team, s->x, s->y, n);
+    else kvt_add_scaled(s->team, s->x, s->y, scale, n);
+}
+
+static void bias_add(model_state *s, const vector *bias, int n_rows, float *x) {
+    if (bias->at) kvt_add_row(s->team, x, bias->at, n_rows, (int)bias->n);
+}
+
+/* Queries or keys as attention wants them: bias, norm of each head or of the whole row, position. */
+static void heads_make(model_state *s, int layer, const vector *bias, const vector *weight, int n_rows, int n_heads,
+                       float *x) {
+    const model_config *c = &s->model->config;
+    size_t row = (size_t)n_heads * (size_t)c->dim_k;
+    bias_add(s, bias, n_rows, x);
+    if (weight->at) norm(s, weight, x, n_rows * (int)(row / weight->n), x);
+    if (rope_turns(&c->rope, layer)) kvt_rope_apply(s->team, s->rope, s->turns, x, row, n_rows, n_heads, c->dim_k);
+}
+
 /* x += attention(norm(x)) */
 static kvt_status attention(model_state *s, kvt_cache *cache, int layer, const kvt_batch *batch, int n_rows) {
     const model_config *c = &s->model->config;
     const layer_weights *w = &s->model->weights.layer[layer];
-    size_t q_stride = (size_t)c->n_heads_q * (size_t)c->dim_k, k_stride = (size_t)c->n_heads_kv * (size_t)c->dim_k;
 
-    kvt_rmsnorm(s->team, s->x, w->attn_norm, c->norm_eps, n_rows, c->width, s->y);
     kvt_product qkv[] = { product(w->q, s->q), product(w->k, s->k), product(w->v, s->v) };
-    project(s, s->input, s->y, n_rows, qkv, 3);
-    kvt_rope_apply(s->team, &c->rope, s->turns, s->q, q_stride, n_rows, c->n_heads_q, c->dim_k);
-    kvt_rope_apply(s->team, &c->rope, s->turns, s->k, k_stride, n_rows, c->n_heads_kv, c->dim_k);
+    project(s, s->input, input_of(s, &w->attn_norm, n_rows), n_rows, qkv, 3);
+    heads_make(s, layer, &w->q_bias, &w->q_norm, n_rows, c->n_heads_q, s->q);
+    heads_make(s, layer, &w->k_bias, &w->k_norm, n_rows, c->n_heads_kv, s->k);
+    bias_add(s, &w->v_bias, n_rows, s->v);
     TRY(kvt_attend(cache, layer, batch, s->q, s->k, s->v, s->attended));
     kvt_product out = product(w->attn_output, s->y);
     project(s, s->input, s->attended, n_rows, &out, 1);
-    kvt_add(s->team, s->x, s->y, (size_t)n_rows * (size_t)c->width);
+    bias_add(s, &w->attn_output_bias, n_rows, s->y);
+    output_add(s, &w->attn_post_norm, n_rows);
     return KVT_OK;
 }
 
@@ -150,13 +187,15 @@ static void feed_forward(model_state *s, int layer, int n_rows) {
     const model_config *c = &s->model->config;
     const layer_weights *w = &s->model->weights.layer[layer];
 
-    kvt_rmsnorm(s->team, s->x, w->ffn_norm, c->norm_eps, n_rows, c->width, s->y);
     kvt_product both[] = { product(w->gate, s->gate), product(w->up, s->up) };
-    project(s, s->input, s->y, n_rows, both, 2);
+    project(s, s->input, input_of(s, &w->ffn_norm, n_rows), n_rows, both, 2);
+    bias_add(s, &w->gate_bias, n_rows, s->gate);
+    bias_add(s, &w->up_bias, n_rows, s->up);
     kvt_silu_mul(s->team, s->gate, s->up, (size_t)n_rows * (size_t)c->width_ffn);
     kvt_product down = product(w->down, s->y);
     project(s, s->input, s->gate, n_rows, &down, 1);
-    kvt_add(s->team, s->x, s->y, (size_t)n_rows * (size_t)c->width);
+    bias_add(s, &w->down_bias, n_rows, s->y);
+    output_add(s, &w->ffn_post_norm, n_rows);
 }
 
 /* ------------------------------------------------------------------------------------------------ a step */
@@ -194,9 +233,11 @@ static void logits(model_state *s, const model_step *step) {
     if (step->n_wanted == 0) return;
     for (int i = 0; i < step->n_wanted; i++)
         memcpy(s->y + (size_t)i * width, s->x + (size_t)step->wanted[i] * width, width * sizeof(float));
-    kvt_rmsnorm(s->team, s->y, w->output_norm, c->norm_eps, step->n_wanted, c->width, s->y);
+    norm(s, &w->output_norm, s->y, step->n_wanted, s->y);
     kvt_product out = product(w->output, step->logits);
     project(s, s->wanted ? s->wanted : s->input, s->y, step->n_wanted, &out, 1);
+    size_t n_logits = (size_t)step->n_wanted * (size_t)c->n_vocab;
+    if (c->logit_scale != 1) kvt_scale(s->team, step->logits, c->logit_scale, n_logits);
 }
 
 kvt_status model_forward(model_state *s, kvt_cache *cache, const model_step *step) {
@@ -206,9 +247,10 @@ kvt_status model_forward(model_state *s, kvt_cache *cache, const model_step *ste
     for (int i = 0; i < n_rows; i++)
         if (step->tokens[i] < 0 || step->tokens[i] >= c->n_vocab) return KVT_E_ARGUMENT;
 
-    kvt_rope_turns(&c->rope, s->position, n_rows, s->turns);
+    kvt_rope_turns(s->rope, s->position, n_rows, s->turns);
     embed_work work = { s->model->weights.embedding, step->tokens, s->x, (size_t)c->width };
     kvt_workers_run(s->team, n_rows, embed, &work);
+    if (c->embedding_scale != 1) kvt_scale(s->team, s->x, c->embedding_scale, (size_t)n_rows * work.width);
     for (int layer = 0; layer < c->n_layers; layer++) {
         TRY(attention(s, cache, layer, &step->batch, n_rows));
         feed_forward(s, layer, n_rows);

@@ -28,7 +28,28 @@ static void types_list(const model_file *f, char *out, size_t room) {
         at += (size_t)snprintf(out + at, room - at, "%s%s %d", j ? ", " : "", file_type_name(type[j]), count[j]);
 }
 
-static void info_read(model_info *info, const model_file *f) {
+/* What a plain Llama has not, by the tensors of the first layer. */
+static void special_list(const model_file *f, const model_arch *arch, const model_config *c, char *out, size_t room) {
+    static const struct {
+        tensor_role role;
+        const char *what;
+    } parts[] = {
+        { TENSOR_Q_BIAS, "biases" },
+        { TENSOR_QKV_BIAS, "biases" },
+        { TENSOR_QKV, "q, k, v in one matrix" },
+        { TENSOR_Q_NORM, "norms of q and k" },
+        { TENSOR_ATTN_POST_NORM, "norms behind attention and feed-forward" },
+    };
+    char name[TENSOR_NAME_BYTES];
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && at < room; i++)
+        if (file_tensor_find(f, arch_tensor_name(arch, parts[i].role, 0, name)))
+            at += (size_t)snprintf(out + at, room - at, "%s%s", at ? ", " : "", parts[i].what);
+    if (at < room && (c->embedding_scale != 1 || c->residual_scale != 1 || c->logit_scale != 1))
+        snprintf(out + at, room - at, "%sscaled rows and logits", at ? ", " : "");
+}
+
+static void info_read(model_info *info, const model_file *f, const model_arch *arch, const model_config *config) {
     file_text name;
     *info = (model_info){ 0 };
     if (file_has(f, "general.name") && file_string(f, "general.name", &name, NULL) == KVT_OK)
@@ -42,6 +63,7 @@ static void info_read(model_info *info, const model_file *f) {
         info->n_weights += n;
     }
     types_list(f, info->types, sizeof info->types);
+    special_list(f, arch, config, info->special, sizeof info->special);
 }
 
 kvt_status model_describe(const char *path, model_config *config, model_info *info, error_text *err) {
@@ -49,7 +71,7 @@ kvt_status model_describe(const char *path, model_config *config, model_info *in
     const model_arch *arch;
     TRY(file_open(&f, path, err));
     kvt_status status = config_read(config, &arch, f, err);
-    if (status == KVT_OK) info_read(info, f);
+    if (status == KVT_OK) info_read(info, f, arch, config);
     file_close(f);
     return status;
 }
@@ -65,11 +87,12 @@ static kvt_status tokenizer_load(model *m, const model_file *f, error_text *err)
 
 static kvt_status load(model *m, const model_file *f, kvt_workers *team, error_text *err) {
     TRY(config_read(&m->config, &m->arch, f, err));
-    info_read(&m->info, f);
+    info_read(&m->info, f, m->arch, &m->config);
     TRY(tokenizer_load(m, f, err));
     kvt_status status = chat_open(&m->chat, f, m->tokenizer, &m->no_template);
     if (status != KVT_OK) return file_fail(f, err, status, "no memory for the chat template");
-    return weights_load(&m->weights, m->arch, &m->config, f, team, err);
+    TRY(weights_load(&m->weights, m->arch, &m->config, f, team, err));
+    return ropes_make(&m->ropes, &m->config, &m->weights, f, err);
 }
 
 kvt_status model_open(model **out, const char *path, kvt_workers *team, error_text *err) {
@@ -86,6 +109,7 @@ kvt_status model_open(model **out, const char *path, kvt_workers *team, error_te
 
 void model_close(model *m) {
     if (!m) return;
+    ropes_free(&m->ropes);
     weights_free(&m->weights);
     chat_close(m->chat);
     tokenizer_close(m->tokenizer);

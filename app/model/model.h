@@ -15,14 +15,36 @@
 #include "tokenizer.h"
 #include "utf8.h"
 
+/* How rotary frequencies are stretched to contexts longer than they were made for; rope.c has the formulas. */
+typedef enum rope_scaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_YARN } rope_scaling;
+/* Tensors of factors, one for each frequency: none, one for every context, or two to choose from by the context. */
+typedef enum rope_factors { ROPE_FACTORS_NONE, ROPE_FACTORS_ONE, ROPE_FACTORS_TWO } rope_factors;
+
+typedef struct rope_config {
+    int dim; /* elements of a head that turn */
+    float base;
+    bool halves;
+    rope_scaling scaling;
+    rope_factors factors;
+    float factor;               /* by which positions shrink */
+    int original;               /* the context before stretching */
+    float beta_fast, beta_slow; /* yarn: turns over the original context, above and below which it takes one side */
+    float magnitude;
+    int skip; /* every layer of this many, the last of them, does not turn; 0: all turn */
+} rope_config;
+
 /* What the file's keys say, checked. */
 typedef struct model_config {
     const char *arch; /* "llama" */
     int n_layers, n_vocab, context; /* context: the positions it was trained on */
+    int limit;                      /* the longest context that is computed as the model means it; 0: any */
+    const char *limit_key;          /* the key behind it */
     int width, width_ffn;           /* elements of a row between layers, and inside the feed-forward part */
     int n_heads_q, n_heads_kv, dim_k, dim_v;
     float norm_eps;
-    kvt_rope rope;
+    float attention_scale; /* 0: 1 / sqrt(dim_k) */
+    float embedding_scale, residual_scale, logit_scale;
+    rope_config rope;
 } model_config;
 
 /* What a weights file holds besides; for people. */
@@ -31,6 +53,7 @@ typedef struct model_info {
     size_t weights_bytes; /* of the tensors as they lie in the file */
     size_t n_weights;     /* elements of all tensors */
     char types[128];      /* tensor types and their counts: "Q4_1 210, Q8_0 1, F32 61" */
+    char special[192];    /* what a plain Llama has not: "biases, norm of each head"; "" for nothing */
 } model_info;
 
 typedef struct model model;
@@ -58,6 +81,9 @@ const tokenizer *model_tokenizer(const model *m);
  * for a warning; "" otherwise. */
 const chat *model_chat(const model *m, error_text *err);
 
+/* The context of an engine that is told none: what the model was trained on, or the limit where that is less. */
+int model_context(const model_config *config);
+
 /* The layers as a cache is told of them: [n_layers], the same for each layer of this family. */
 void model_layers(const model_config *config, kvt_layer *out);
 
@@ -66,7 +92,10 @@ void model_layers(const model_config *config, kvt_layer *out);
 /* Scratch of a forward pass of up to rows_max rows: all memory that a step needs. */
 typedef struct model_state model_state;
 
-kvt_status model_state_new(model_state **out, const model *m, int rows_max, kvt_math math, kvt_workers *team);
+/* context: the longest sequence there will be. Some models turn by other frequencies in long contexts than in short
+ * ones; the choice is made here, once, so that what a cache keeps fits whatever is computed on top of it. */
+kvt_status model_state_new(model_state **out, const model *m, int rows_max, int context, kvt_math math,
+                           kvt_workers *team);
 void model_state_free(model_state *s); /* NULL is fine */
 
 /* One step: the batch's new tokens through all layers. */
