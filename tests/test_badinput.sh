@@ -76,13 +76,14 @@ status 0 "a typed end token is text" tiny_run -p "a <|im_end|>" -n 1 --chat --js
 says "o['prompt_tokens'] > json.loads(__import__('subprocess').run(['$kvtile', 'run', '-m', '$tiny', '-p', 'a', '-n', '1', '--chat', '--json'], capture_output=True).stdout)['prompt_tokens'] + 5" "ten characters, not one token"
 
 # ---- Model files: each has one thing changed.
+source=$tiny
 bad_file() { # bad_file NAME EDIT WORDS...: refused by run in one line that holds the words
-    python3 tests/gguf_edit.py "$tiny" "$dir/$1.gguf" "$2" || bad "$1: the edit failed"
+    python3 tests/gguf_edit.py "$source" "$dir/$1.gguf" "$2" || bad "$1: the edit failed"
     refused "$1" "$1.gguf" "${@:3}" -- timeout 10 "$kvtile" run -m "$dir/$1.gguf" -p "Once upon a time" -n 3 --json
     rm -f "$dir/$1.gguf"
 }
 good_file() { # good_file NAME EDIT: odd, but it runs
-    python3 tests/gguf_edit.py "$tiny" "$dir/$1.gguf" "$2" || bad "$1: the edit failed"
+    python3 tests/gguf_edit.py "$source" "$dir/$1.gguf" "$2" || bad "$1: the edit failed"
     status 0 "$1" timeout 10 "$kvtile" run -m "$dir/$1.gguf" -p "Once upon a time" -n 3 --json
 }
 bad_file heads-3 'put("llama.attention.head_count", 3)' "width 128" "3 heads"
@@ -98,8 +99,6 @@ bad_file eps-0 'put("llama.attention.layer_norm_rms_epsilon", 0.0)' "epsilon is 
 bad_file eps-nan 'put("llama.attention.layer_norm_rms_epsilon", float("nan"))' "epsilon is nan"
 bad_file rope-odd 'put("llama.rope.dimension_count", 15)' "15" "odd"
 bad_file rope-wide 'put("llama.rope.dimension_count", 18)' "18" "2 .. 16"
-bad_file rope-scaled 'put("llama.rope.scaling.factor", 4.0, F32)' "rope.scaling.factor is 4"
-bad_file rope-scaled-once 'put("llama.rope.scale_linear", 4.0, F32)' "rope.scale_linear is 4"
 bad_file experts 'put("llama.expert_count", 8, U32)' "expert_count is 8"
 bad_file no-embedding 'del tensors["token_embd.weight"]' "token_embd.weight is missing"
 bad_file embedding-cube 'tensors["token_embd.weight"][0] = [128, 160, 2]' "the embedding has 3 dimensions"
@@ -107,7 +106,9 @@ bad_file embedding-turned 'tensors["token_embd.weight"][0] = [320, 128]' 320 128
 bad_file no-query 'del tensors["blk.1.attn_q.weight"]' "blk.1.attn_q.weight is missing"
 bad_file query-short 'tensors["blk.0.attn_q.weight"][0] = [128, 64]' "64 x 128, the keys say 128 x 128"
 bad_file query-cube 'tensors["blk.0.attn_q.weight"][0] = [128, 64, 2]' "3 dimensions"
-bad_file query-bias 'tensors["blk.0.attn_q.bias"] = [[128], 0, bytes(512)]' "attn_q.bias is not one"
+bad_file query-bias 'tensors["blk.0.attn_q.bias"] = [[64], 0, bytes(256)]' "attn_q.bias is 1 x 64, the keys say 1 x 128"
+bad_file query-norm 'tensors["blk.0.attn_q_norm.weight"] = [[16], 0, bytes(64)]' "attn_q_norm.weight is not one"
+bad_file output-bias 'tensors["output.bias"] = [[320], 0, bytes(1280)]' "output.bias is not one"
 bad_file norm-nan 'tensors["output_norm.weight"][2] = struct.pack("<f", float("nan")) * 128' "not numbers"
 bad_file no-tokens 'put("tokenizer.ggml.tokens", [])' "0 entries"
 bad_file one-token 'put("tokenizer.ggml.tokens", ["a"]); put("tokenizer.ggml.merges", []); del keys["tokenizer.ggml.token_type"]' ""
@@ -126,6 +127,75 @@ good_file query-flat 'tensors["blk.0.attn_q.weight"][0] = [128, 128, 1, 1]'
 good_file name-escapes 'put("general.name", "\x1b]0;name\x07")'
 status 0 "inspect of a name with escapes" "$kvtile" inspect "$dir/name-escapes.gguf"
 check "no escape reaches the terminal" bash -c "! grep -q $'\x1b' '$dir/out'"
+
+# ---- Position encoding, and where contexts end.
+for factor in 0.0 -4.0 'float("nan")' 'float("inf")'; do
+    bad_file "rope-factor" "put('llama.rope.scaling.factor', $factor, F32)" "rope.scaling.factor is" "not a positive number"
+    bad_file "rope-once" "put('llama.rope.scale_linear', $factor, F32)" "rope.scale_linear is" "not a positive number"
+    bad_file "rope-magnitude" "put('llama.rope.scaling.attn_factor', $factor, F32)" "attn_factor is"
+    bad_file "rope-factors" "tensors['rope_freqs.weight'] = [[8], 0, struct.pack('<8f', *[1] * 7, $factor)]" "rope factor 7 is"
+done
+bad_file rope-type 'put("llama.rope.scaling.type", "dynamic", STRING)' 'rope.scaling.type "dynamic" is not offered'
+bad_file rope-type-number 'put("llama.rope.scaling.type", 4, U32)' "rope.scaling.type"
+bad_file rope-long-without 'put("llama.rope.scaling.type", "longrope", STRING)' "no rope_factors tensors"
+bad_file rope-long-alone 'tensors["rope_factors_long.weight"] = [[8], 0, struct.pack("<8f", *[1] * 8)]' "rope_factors_short.weight is missing"
+bad_file rope-short-alone 'tensors["rope_factors_short.weight"] = [[8], 0, struct.pack("<8f", *[1] * 8)]' "rope_factors_short.weight is not one"
+bad_file rope-factors-wide 'tensors["rope_freqs.weight"] = [[16], 0, bytes(64)]' "1 x 16, the keys say 1 x 8"
+bad_file rope-factors-half 'tensors["rope_freqs.weight"] = [[8], 1, bytes(16)]' "F16" "it has to be F32"
+bad_file rope-factors-least 'tensors["rope_freqs.weight"] = [[8], 0, struct.pack("<8f", *[1e-45] * 8)]' "rope frequency 0 is not a number"
+yarn='put("llama.rope.scaling.type", "yarn", STRING); put("llama.rope.scaling.factor", 4.0, F32); '
+bad_file yarn-original "$yarn"'put("llama.rope.scaling.original_context_length", 0, U32)' "original_context_length is 0"
+bad_file yarn-betas "$yarn"'put("llama.rope.scaling.yarn_beta_fast", 0.5, F32)' "yarn_beta_fast 0.5 is below"
+bad_file yarn-beta-nan "$yarn"'put("llama.rope.scaling.yarn_beta_slow", float("nan"), F32)' "yarn_beta_slow is nan"
+bad_file yarn-base "$yarn"'put("llama.rope.freq_base", 1.0)' "freq_base is 1"
+bad_file yarn-extent "$yarn"'put("llama.rope.scaling.yarn_ext_factor", 0.5, F32)' "yarn_ext_factor is 0.5"
+bad_file yarn-log "$yarn"'put("llama.rope.scaling.yarn_log_multiplier", float("nan"), F32)' "yarn_log_multiplier is nan"
+bad_file sections 'put("llama.rope.dimension_sections", [1, 2, 3], (ARRAY, I32))' "dimension_sections"
+good_file yarn "$yarn"
+good_file yarn-least "$yarn"'put("llama.rope.scaling.original_context_length", 1, U32)'
+good_file yarn-factor-below-1 'put("llama.rope.scaling.type", "yarn", STRING); put("llama.rope.scaling.factor", 0.5, F32)'
+good_file rope-linear 'put("llama.rope.scaling.factor", 4.0, F32)'
+good_file window-wide 'put("llama.attention.sliding_window", 512, U32)'
+good_file window-none 'put("llama.attention.sliding_window", 0, U32)'
+good_file window 'put("llama.attention.sliding_window", 20, U32)'
+refused "a context beyond the window" 21 20 sliding_window -- "$kvtile" run -m "$dir/window.gguf" -p "Once upon a time" --ctx 21
+refused "a prompt beyond the window" "the context holds 20" -- "$kvtile" run -m "$dir/window.gguf" -p "$(printf 'word %.0s' $(seq 40))"
+status 0 "a context of the window" "$kvtile" run -m "$dir/window.gguf" -p "Once upon a time" --ctx 20 -n 100 --temp 1 --json
+says "o['finish_reason'] == 'length' and o['positions_computed'] <= 20" "contexts end at the window"
+status 0 "inspect of a window" "$kvtile" inspect "$dir/window.gguf"
+check "and says where contexts end" grep -q "up to 20 (attention.sliding_window)" "$dir/out"
+bad_file window-stretched "$yarn"'put("llama.attention.sliding_window", 20, U32)' "sliding_window is 20 beside rope.scaling"
+
+# ---- Factors that this architecture has not, and keys that change the arithmetic.
+bad_file scaled-logits 'put("llama.logit_scale", 8.0, F32)' "logit_scale is 8"
+bad_file capped-logits 'put("llama.final_logit_softcapping", 30.0, F32)' "softcapping is 30"
+bad_file not-causal 'put("llama.attention.causal", False, 7)' "attention.causal is false"
+bad_file attention-scale-0 'put("llama.attention.scale", 0.0, F32)' "attention.scale is 0"
+bad_file attention-scale-least 'put("llama.attention.scale", 1e-45, F32)' "attention.scale is"
+good_file attention-scale 'put("llama.attention.scale", 0.125, F32)'
+
+# ---- Fused tensors, norms of heads, scaled rows: the tensors that only some architectures have.
+source=tests/vectors/family-phi3-partial.gguf
+bad_file qkv-rows 'tensors["blk.0.attn_qkv.weight"][0][1] -= 1' "191 x 64, the keys say 192 x 64"
+bad_file qkv-twice 'tensors["blk.0.attn_q.weight"] = [[64, 64], 0, bytes(4 * 64 * 64)]' "attn_q.weight is not one"
+bad_file no-qkv 'del tensors["blk.1.attn_qkv.weight"]' "blk.1.attn_q.weight is missing"
+bad_file up-rows 'tensors["blk.0.ffn_up.weight"][0][1] = 64' "64 x 64, the keys say 128 x 64"
+bad_file up-and-gate 'tensors["blk.0.ffn_gate.weight"] = tensors["blk.0.ffn_up.weight"]' "ffn_gate.weight is not one"
+source=tests/vectors/family-qwen3.gguf
+bad_file head-norm-short 'tensors["blk.0.attn_q_norm.weight"] = [[31], 0, bytes(124)]' "1 x 31, the keys say 1 x 128"
+bad_file head-norm-square 'tensors["blk.0.attn_k_norm.weight"] = [[32, 32], 0, bytes(4096)]' "32 x 32, the keys say 1 x 64"
+bad_file head-norm-half 'tensors["blk.0.attn_q_norm.weight"] = [[32], 1, bytes(64)]' "it has to be F32"
+bad_file no-head-norm 'del tensors["blk.1.attn_k_norm.weight"]' "blk.1.attn_k_norm.weight is missing"
+source=tests/vectors/family-olmo2.gguf
+bad_file no-norm-behind 'del tensors["blk.1.post_ffw_norm.weight"]' "blk.1.post_ffw_norm.weight is missing"
+bad_file norm-before 'tensors["blk.1.ffn_norm.weight"] = [[64], 0, bytes(256)]' "blk.1.ffn_norm.weight is not one"
+source=tests/vectors/family-granite.gguf
+bad_file logits-by-0 'put("granite.logit_scale", 0.0)' "logit_scale is 0"
+bad_file logits-by-least 'put("granite.logit_scale", 1e-40)' "logit_scale is"
+bad_file rows-by-nan 'put("granite.residual_scale", float("nan"))' "residual_scale is nan"
+bad_file embedding-negative 'put("granite.embedding_scale", -1.0)' "embedding_scale is -1"
+good_file no-rope 'put("granite.rope.scaling.finetuned", False, 7)'
+source=$tiny
 
 # A stranger among 36,000 tensors is found in no time. (Layers of width 2, so that the file stays small.)
 bad_file stranger '
