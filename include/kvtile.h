@@ -273,6 +273,36 @@ KVT_API kvt_status kvt_commit(kvt_cache *cache, const kvt_batch *batch, const in
 /* The step never happened. KVT_E_STATE: no step is open. */
 KVT_API kvt_status kvt_abort(kvt_cache *cache, const kvt_batch *batch);
 
+/* -------------------------------------------------------------------------- prefixes without their bytes */
+
+/* Which blocks of which prefixes a cache of so many blocks would hold: its pool and its eviction, and nothing of keys and
+ * values. For planning (kvtile simulate), and for engines whose blocks lie elsewhere. */
+typedef struct kvt_index kvt_index;
+
+typedef struct kvt_index_options {
+    int blocks_max; /* that stay while nobody reads them, 1 .. 2^26 */
+    int chain_max;  /* most blocks of one request, 1 .. 2^20; a request's own blocks are not counted above */
+    int ghosts_max; /* blocks that are remembered after they left, at least; 0 .. 2^28; -1: 16 for each of
+                       blocks_max */
+} kvt_index_options;
+
+/* KVT_E_ARGUMENT: a number out of range. KVT_E_MEMORY. On failure *out is NULL. */
+KVT_API kvt_status kvt_index_open(kvt_index **out, const kvt_index_options *opt);
+KVT_API void kvt_index_close(kvt_index *index); /* NULL is fine */
+
+typedef struct kvt_index_result {
+    int n_hit;     /* blocks that were there, from the first on; those behind a missing one do not count */
+    int n_cold;    /* of the others: never read, or forgotten */
+    int n_evicted; /* of the others: known, but their bytes had to leave */
+    int n_left;    /* blocks that left the cache to make room for these */
+} kvt_index_result;
+
+/* One request reads the blocks of a prefix. keys [n_blocks], first block first, each names a block and all before it. The
+ * last n_blocks - n_full are not full. Afterwards all of them are in the cache, and what is too much has left.
+ * KVT_E_LIMIT: more than chain_max; nothing changed. */
+KVT_API kvt_status kvt_index_request(kvt_index *index, const uint64_t *keys, int n_blocks, int n_full,
+                                     kvt_index_result *out);
+
 /* ------------------------------------------------------------------------------------------- looking */
 
 typedef struct kvt_stats {

@@ -1,0 +1,86 @@
+/* index.c - see index.h: a hash table with chains, and the ghosts in order of age. Nothing is allocated after the carve. */
+#include "index.h"
+
+#include <assert.h>
+
+/* Entries a bucket, on average: at most one. */
+static int buckets_of(int n_entries) {
+    int n = 1;
+    while (n < n_entries) n *= 2;
+    return n;
+}
+
+void index_carve(index_table *t, carve *a, int n_entries) {
+    t->n_entries = n_entries;
+    t->n_buckets = buckets_of(n_entries);
+    t->entry = carve_take(a, (size_t)n_entries, sizeof *t->entry);
+    t->bucket = carve_take(a, (size_t)t->n_buckets, sizeof *t->bucket);
+}
+
+void index_open(index_table *t) {
+    for (int i = 0; i < t->n_buckets; i++) t->bucket[i] = INDEX_NONE;
+    t->n_used = t->n_ghosts = 0;
+    t->oldest = t->newest = INDEX_NONE;
+}
+
+static int32_t *bucket_of(const index_table *t, uint64_t key) {
+    uint64_t h = key * 0x9E3779B97F4A7C15u;
+    return &t->bucket[(h ^ h >> 32) & (uint64_t)(t->n_buckets - 1)];
+}
+
+int index_find(const index_table *t, uint64_t key) {
+    int at = *bucket_of(t, key);
+    while (at != INDEX_NONE && t->entry[at].key != key) at = t->entry[at].chain;
+    return at;
+}
+
+static void unchain(index_table *t, int entry) {
+    int32_t *at = bucket_of(t, t->entry[entry].key);
+    while (*at != entry) at = &t->entry[*at].chain;
+    *at = t->entry[entry].chain;
+}
+
+static int entry_take(index_table *t) {
+    if (t->n_used < t->n_entries) return t->n_used++;
+    int entry = t->oldest;
+    assert(entry != INDEX_NONE);
+    index_revive(t, entry);
+    unchain(t, entry);
+    return entry;
+}
+
+int index_add(index_table *t, uint64_t key) {
+    int entry = entry_take(t);
+    int32_t *bucket = bucket_of(t, key);
+    t->entry[entry] = (index_entry){
+        .key = key,
+        .chain = *bucket,
+        .block = INDEX_NONE,
+        .parent = INDEX_NONE,
+        .heap_at = INDEX_NONE,
+        .older = INDEX_NONE,
+        .newer = INDEX_NONE,
+    };
+    *bucket = entry;
+    return entry;
+}
+
+void index_bury(index_table *t, int entry) {
+    index_entry *e = &t->entry[entry];
+    e->older = t->newest;
+    e->newer = INDEX_NONE;
+    if (t->newest == INDEX_NONE) t->oldest = entry;
+    else t->entry[t->newest].newer = entry;
+    t->newest = entry;
+    t->n_ghosts++;
+}
+
+void index_revive(index_table *t, int entry) {
+    index_entry *e = &t->entry[entry];
+    if (e->older == INDEX_NONE) t->oldest = e->newer;
+    else t->entry[e->older].newer = e->newer;
+    if (e->newer == INDEX_NONE) t->newest = e->older;
+    else t->entry[e->newer].older = e->older;
+    e->older = e->newer = INDEX_NONE;
+    t->n_ghosts--;
+}
