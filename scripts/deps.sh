@@ -18,6 +18,7 @@ want pkg-config has pkg-config
 want libpcre2-dev pkg-config --exists libpcre2-8
 want libjansson-dev pkg-config --exists jansson
 want libcairo2-dev pkg-config --exists cairo
+want zlib1g-dev pkg-config --exists zlib
 want python3 has python3
 want python3-pip python3 -m pip --version
 want ca-certificates test -e /etc/ssl/certs/ca-certificates.crt

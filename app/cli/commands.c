@@ -9,6 +9,7 @@
 const command *const commands[] = {
     &command_run,
     &command_inspect,
+    &command_simulate,
     &command_bench,
     &command_bench_reuse,
     &command_bench_memory,
