@@ -99,9 +99,14 @@ KVT_API const char *kvt_version(void);
 
 /* ------------------------------------------------------------------------------------- description */
 
-/* What a layer keeps of the past. */
+/* What a layer keeps of the past. kvt_open takes KVT_LAYER_FULL; the others can be planned for (kvt_layer_bytes). */
 typedef enum kvt_layer_kind {
-    KVT_LAYER_FULL = 0 /* every token's key and value (MHA, GQA, MQA by the head counts) */
+    KVT_LAYER_FULL = 0,   /* every token's key and value (MHA, GQA, MQA by the head counts) */
+    KVT_LAYER_WINDOW = 1, /* those of the newest `window` tokens */
+    KVT_LAYER_LATENT = 2, /* per token one latent of dim_v elements and one rotary key of dim_k, whatever the heads: MLA
+                             (DeepSeek-AI 2024, DeepSeek-V2) */
+    KVT_LAYER_STATE = 3,  /* no tokens, but a state of state_bytes (recurrent layers) */
+    KVT_LAYER_SPARSE = 4  /* as LATENT, and an index key of dim_index elements, by which tokens are chosen (DSA) */
 } kvt_layer_kind;
 
 /* One attention layer. Query head h reads key/value head h / (n_heads_q / n_heads_kv). */
@@ -112,6 +117,9 @@ typedef struct kvt_layer {
     int dim_k;      /* elements of a key (and query) head, 1 .. 512; kept padded to a multiple of 16 */
     int dim_v;      /* elements of a value head, 1 .. 512; kept padded to a multiple of 16 */
     float scale;    /* factor on q.k before the softmax, 2^-126 .. 2^127; 0 means 1 / sqrt(dim_k) */
+    int window;         /* of KVT_LAYER_WINDOW: tokens kept, 1 .. 2^30 */
+    int dim_index;      /* of KVT_LAYER_SPARSE: 1 .. 512; kept padded to a multiple of 16 */
+    size_t state_bytes; /* of KVT_LAYER_STATE */
 } kvt_layer;
 
 /* Element format of keys or values while they can still change ("hot"). */
@@ -198,6 +206,20 @@ typedef struct kvt_bytes_info {
 /* Needs no open cache. KVT_E_ARGUMENT, KVT_E_UNSUPPORTED: as kvt_open. KVT_E_LIMIT: bytes_max is too small for
  * one sequence of tokens_max tokens (n_blocks tells how many it would hold), or a size overflows. */
 KVT_API kvt_status kvt_bytes(const kvt_options *opt, kvt_bytes_info *out);
+
+/* What one layer keeps of one sequence. */
+typedef struct kvt_layer_use {
+    size_t tokens_kept;
+    size_t bytes_per_token; /* of each token kept */
+    size_t bytes_fixed;     /* however long the sequence is */
+    size_t bytes;           /* tokens_kept * bytes_per_token + bytes_fixed */
+    size_t bytes_reserved;  /* the same in whole blocks; of a window, wherever in their blocks its tokens lie */
+} kvt_layer_use;
+
+/* Of a sequence of n_tokens tokens, for any kind of layer. block_tokens is 16, 32 or 64.
+ * KVT_E_ARGUMENT, KVT_E_UNSUPPORTED: a bad description. KVT_E_LIMIT: a size overflows. */
+KVT_API kvt_status kvt_layer_bytes(const kvt_layer *layer, kvt_format k_format, kvt_format v_format, int block_tokens,
+                                   size_t n_tokens, kvt_layer_use *out);
 
 /* ------------------------------------------------------------------------------------ open and close */
 

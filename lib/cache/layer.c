@@ -44,21 +44,36 @@ static bool scale_is_good(float scale) {
     return bits << 1 == 0 || (bits >= bits_of_f32(FLT_MIN) && bits <= bits_of_f32(0x1p127f));
 }
 
-static kvt_status layer_check(const kvt_layer *l, int i, const log_sink *log) {
-    char of[32];
-    snprintf(of, sizeof of, "layers[%d].", i);
-    if (l->kind != KVT_LAYER_FULL)
-        return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is not offered", of, (int)l->kind);
+/* The numbers of a layer that keeps keys and values by heads. */
+static kvt_status heads_check(const kvt_layer *l, const char *of, const log_sink *log) {
     TRY(range_check(log, of, (range){"n_heads_q", l->n_heads_q, 1, HEADS_MAX}));
     TRY(range_check(log, of, (range){"n_heads_kv", l->n_heads_kv, 1, HEADS_MAX}));
-    TRY(range_check(log, of, (range){"dim_k", l->dim_k, 1, ATTN_DIM_MAX}));
-    TRY(range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX}));
     if (l->n_heads_q % l->n_heads_kv)
         return log_fail(log, KVT_E_ARGUMENT, "%sn_heads_q is %d, not a multiple of n_heads_kv, %d", of, l->n_heads_q,
                         l->n_heads_kv);
     if (!scale_is_good(l->scale))
         return log_fail(log, KVT_E_ARGUMENT, "%sscale is %g, allowed are 0 and 2^-126 to 2^127", of, (double)l->scale);
     return KVT_OK;
+}
+
+kvt_status layer_check(const kvt_layer *l, const char *of, const log_sink *log) {
+    if (l->kind == KVT_LAYER_STATE) return KVT_OK;
+    if (l->kind == KVT_LAYER_FULL || l->kind == KVT_LAYER_WINDOW) TRY(heads_check(l, of, log));
+    if (l->kind == KVT_LAYER_WINDOW) TRY(range_check(log, of, (range){"window", l->window, 1, TOKENS_MAX}));
+    if (l->kind == KVT_LAYER_SPARSE) TRY(range_check(log, of, (range){"dim_index", l->dim_index, 1, ATTN_DIM_MAX}));
+    TRY(range_check(log, of, (range){"dim_k", l->dim_k, 1, ATTN_DIM_MAX}));
+    TRY(range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX}));
+    if (l->kind >= KVT_LAYER_FULL && l->kind <= KVT_LAYER_SPARSE) return KVT_OK;
+    return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is none", of, (int)l->kind);
+}
+
+/* A layer that a cache can hold. */
+static kvt_status layer_check_open(const kvt_layer *l, int i, const log_sink *log) {
+    char of[32];
+    snprintf(of, sizeof of, "layers[%d].", i);
+    if (l->kind != KVT_LAYER_FULL)
+        return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is not offered", of, (int)l->kind);
+    return layer_check(l, of, log);
 }
 
 static kvt_status choices_check(const kvt_options *o, const log_sink *log) {
@@ -90,12 +105,8 @@ static kvt_status options_check(const kvt_options *o, const log_sink *log) {
     if (!o->alloc != !o->release)
         return log_fail(log, KVT_E_ARGUMENT, "alloc and release: one is NULL, give both or neither");
     if (!o->layers) return log_fail(log, KVT_E_ARGUMENT, "layers is NULL, n_layers is %d", o->n_layers);
-    for (int i = 0; i < o->n_layers; i++) TRY(layer_check(&o->layers[i], i, log));
+    for (int i = 0; i < o->n_layers; i++) TRY(layer_check_open(&o->layers[i], i, log));
     return KVT_OK;
-}
-
-static int pad16(int dim) {
-    return (dim + TILE - 1) / TILE * TILE;
 }
 
 static float softmax_constant(const kvt_layer *l) {
@@ -112,8 +123,8 @@ layer_shape layer_shape_of(const kvt_options *opt, int layer) {
         .group = l->n_heads_q / l->n_heads_kv,
         .dim_k = l->dim_k,
         .dim_v = l->dim_v,
-        .pad_k = pad16(l->dim_k),
-        .pad_v = pad16(l->dim_v),
+        .pad_k = layer_pad(l->dim_k),
+        .pad_v = layer_pad(l->dim_v),
         .c = softmax_constant(l),
     };
     size_t n_tiles = (size_t)opt->block_tokens / TILE;

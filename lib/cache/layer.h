@@ -52,6 +52,11 @@ typedef struct layout {
 /* Check the options, field by field, and derive the sizes. On KVT_E_LIMIT n_blocks is what bytes_max would hold. */
 kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out);
 
+/* A layer of any kind; `of` names it in the log ("layers[3].", or ""). */
+kvt_status layer_check(const kvt_layer *l, const char *of, const log_sink *log);
+/* Elements of a head as kept: in whole tiles. */
+int layer_pad(int dim);
+
 /* The shape of a layer that was checked; region is left 0. */
 layer_shape layer_shape_of(const kvt_options *opt, int layer);
 
