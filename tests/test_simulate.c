@@ -16,11 +16,11 @@
 /* A file with this text, removed by the caller. */
 static const char *file_with(const char *text, const char *ending) {
     static char path[64];
-    snprintf(path, sizeof path, "/tmp/kvtile-trace-XXXXXX%s", ending);
-    int fd = mkstemps(path, (int)strlen(ending));
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
+    snprintf(path, sizeof path, "/tmp/kvtile-trace-%d%s", (int)getpid(), ending);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+    assert_int_equal(fclose(f), 0);
     return path;
 }
 
@@ -66,8 +66,8 @@ static void lines_become_requests(void **state) {
 
 static void a_compressed_file_is_the_same(void **state) {
     (void)state;
-    char path[64] = "/tmp/kvtile-trace-XXXXXX";
-    close(mkstemp(path));
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/kvtile-trace-%d.gz", (int)getpid());
     gzFile f = gzopen(path, "wb");
     assert_int_equal(gzwrite(f, small, sizeof small - 1), sizeof small - 1);
     gzclose(f);
@@ -83,7 +83,8 @@ static void a_compressed_file_is_the_same(void **state) {
 
 static void lengths_come_from_csv(void **state) {
     (void)state;
-    trace t = trace_of("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,374,44\n2023-11-16 18:16:46.5,1,0\n");
+    trace t = trace_of("TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                       "2023-11-16 18:15:46.5,374,44\n2023-11-16 18:16:46.5,1,0\n");
     assert_int_equal(t.n_requests, 2);
     assert_int_equal(t.n_blocks, 0);
     assert_true(t.request[0].n_input == 374 && t.request[0].n_output == 44);
@@ -107,7 +108,8 @@ static void a_bad_line_is_named(void **state) {
         { "{\"hash_ids\": [1], \"output_length\": \"7\"}", "line 1", "output_length" },
         { "{\"hash_ids\": [1], \"timestamp\": \"noon\"}", "line 1", "timestamp" },
         { "{\"hash_ids\": [1], \"block_size\": 0}", "line 1", "block_size is 0" },
-        { "{\"hash_ids\": [1], \"block_size\": 16}\n{\"hash_ids\": [1], \"block_size\": 32}", "line 2", "block_size is 32" },
+        { "{\"hash_ids\": [1], \"block_size\": 16}\n{\"hash_ids\": [1], \"block_size\": 32}", "line 2",
+          "block_size is 32" },
         { "TIMESTAMP,ContextTokens,GeneratedTokens\n1,2,3\n1,2\n", "line 3", "TIMESTAMP" },
         { "TIMESTAMP,ContextTokens,GeneratedTokens\n1,-2,3\n", "line 2", "outside" },
         { "1,2,3\n1,2,3,4\n", "line 2", "TIMESTAMP" },
