@@ -35,10 +35,11 @@ static trace trace_of(const char *text) {
     return t;
 }
 
-static const char small[] = "{\"timestamp\": 0, \"input_length\": 1100, \"output_length\": 5, \"hash_ids\": [7, 8, 9]}\n"
-                            "\n"
-                            "{\"hash_ids\": [7, 8, -3, 9000000000], \"block_size\": 256, \"more\": {}}\r\n"
-                            "{\"timestamp\": 2.5, \"hash_ids\": []}";
+static const char small[] =
+    "{\"timestamp\": 0, \"input_length\": 1100, \"output_length\": 5, \"hash_ids\": [7, 8, 9]}\n"
+    "\n"
+    "{\"hash_ids\": [7, 8, -3, 9000000000], \"block_size\": 256, \"more\": {}}\r\n"
+    "{\"timestamp\": 2.5, \"hash_ids\": []}";
 
 /* -------------------------------------------------------------------------------------------------- reading */
 

@@ -26,8 +26,8 @@ static void carve_all(kvt_index *x, carve *a, const kvt_index_options *opt, int 
 }
 
 static bool options_good(const kvt_index_options *opt) {
-    return opt->blocks_max >= 1 && opt->blocks_max <= BLOCKS_MAX && opt->chain_max >= 1 && opt->chain_max <= CHAIN_MAX &&
-           opt->ghosts_max >= -1 && opt->ghosts_max <= GHOSTS_MAX;
+    return opt->blocks_max >= 1 && opt->blocks_max <= BLOCKS_MAX && opt->chain_max >= 1 &&
+           opt->chain_max <= CHAIN_MAX && opt->ghosts_max >= -1 && opt->ghosts_max <= GHOSTS_MAX;
 }
 
 kvt_status kvt_index_open(kvt_index **out, const kvt_index_options *opt) {
