@@ -14,6 +14,7 @@ MODEL  ?=
 JOBS   ?= $(shell nproc)
 
 VERSION := 0.1.0
+DATE := 2026-11-29
 SOVERSION := 0
 OUT := build/$(MODE)
 
@@ -69,7 +70,7 @@ FUZZERS := $(FUZZ_SRC:tests/%.c=$(OUT)/tests/%)
 
 # ------------------------------------------------------------------------------------------------ targets
 .PHONY: all lib program examples tests deps deps-test model run test test-quick test-asan tests-asan test-tsan tests-tsan \
-        fuzz fuzz-all valgrind bench-layout tidy install uninstall clean help
+        fuzz fuzz-all valgrind bench-layout tidy man install uninstall clean help
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .SECONDARY:
@@ -89,6 +90,7 @@ $(OUT)/lib/%.o: lib/%.c
 $(OUT)/app/%.o: app/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp $(PKG_CFLAGS) -c $< -o $@
+$(OUT)/app/cli/manual.o: BASE += -DKVT_BUILD_DATE='"$(DATE)"'
 $(OUT)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp -Itests $(PKG_CFLAGS) -c $< -o $@
@@ -177,19 +179,40 @@ bench-layout: $(OUT)/bench/layout/rowmajor ## tiles beside row-major keys and va
 tidy: ## guard the doors of the house
 	tests/tidy.sh
 
+# The program writes its own manual pages and completions. Where CC builds for another machine, HOST_KVTILE is one that runs here.
+HOST_KVTILE ?= $(OUT)/kvtile
+SHARE := $(OUT)/share
+MAN1 := share/man/man1
+BASH_COMPLETION := share/bash-completion/completions/kvtile
+ZSH_COMPLETION := share/zsh/site-functions/_kvtile
+FISH_COMPLETION := share/fish/vendor_completions.d/kvtile.fish
+man: $(SHARE)/written ## the manual pages, and completions for shells, below build/release/share
+$(SHARE)/written: $(OUT)/kvtile
+	@rm -rf $(SHARE)
+	@install -d $(OUT)/$(MAN1) $(dir $(OUT)/$(BASH_COMPLETION) $(OUT)/$(ZSH_COMPLETION) $(OUT)/$(FISH_COMPLETION))
+	$(call say,MAN)$(HOST_KVTILE) manual --write $(OUT)/$(MAN1)
+	@$(HOST_KVTILE) completion bash >$(OUT)/$(BASH_COMPLETION)
+	@$(HOST_KVTILE) completion zsh >$(OUT)/$(ZSH_COMPLETION)
+	@$(HOST_KVTILE) completion fish >$(OUT)/$(FISH_COMPLETION)
+	@touch $@
+
 DESTDIR ?=
-install: all ## PREFIX (/usr/local) and DESTDIR as usual
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
+install: all man ## PREFIX (/usr/local) and DESTDIR as usual
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/pkgconfig $(MAN1) \
+	    $(dir $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)))
 	install -m 755 $(OUT)/kvtile $(DESTDIR)$(PREFIX)/bin/kvtile
 	install -m 644 include/kvtile.h include/kvtile_ops.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(OUT)/libkvtile.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(OUT)/libkvtile.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf libkvtile.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libkvtile.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' packaging/kvtile.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/kvtile.pc
-	install -m 644 man/kvtile.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(OUT)/$(MAN1)/*.1 $(DESTDIR)$(PREFIX)/$(MAN1)/
+	for file in $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION); do \
+	    install -m 644 $(OUT)/$$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a \
-	    lib/libkvtile.so.$(SOVERSION) lib/libkvtile.so lib/pkgconfig/kvtile.pc share/man/man1/kvtile.1)
+	    lib/libkvtile.so.$(SOVERSION) lib/libkvtile.so lib/pkgconfig/kvtile.pc $(MAN1)/kvtile.1 $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION))
+	rm -f $(DESTDIR)$(PREFIX)/$(MAN1)/kvtile-*.1
 
 tests: $(TESTS)
 clean: ## remove everything built

@@ -33,6 +33,9 @@ if [ "${1:-}" = test ]; then
     want git has git
     want jq has jq
     want bc has bc
+    want mandoc has mandoc
+    want zsh has zsh
+    want fish has fish
 fi
 [ -n "$need" ] || exit 0
 

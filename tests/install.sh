@@ -11,9 +11,19 @@ ok() { passed=$((passed + 1)); }
 make -s install DESTDIR="$root" PREFIX=/opt/kvtile >/dev/null
 prefix=$root/opt/kvtile
 for file in bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a lib/libkvtile.so lib/libkvtile.so.0 \
-    lib/pkgconfig/kvtile.pc share/man/man1/kvtile.1; do
+    lib/pkgconfig/kvtile.pc share/man/man1/kvtile.1 share/man/man1/kvtile-run.1 share/man/man1/kvtile-inspect.1 \
+    share/man/man1/kvtile-bench.1 share/bash-completion/completions/kvtile share/zsh/site-functions/_kvtile \
+    share/fish/vendor_completions.d/kvtile.fish; do
     [ -e "$prefix/$file" ] || { echo "install.sh: $file is missing"; exit 1; }
 done
+ok
+# Pages and scripts are what the installed program writes.
+for command in "" run inspect bench; do
+    "$prefix/bin/kvtile" manual $command | cmp - "$prefix/share/man/man1/kvtile${command:+-$command}.1"
+done
+"$prefix/bin/kvtile" completion bash | cmp - "$prefix/share/bash-completion/completions/kvtile"
+"$prefix/bin/kvtile" completion zsh | cmp - "$prefix/share/zsh/site-functions/_kvtile"
+"$prefix/bin/kvtile" completion fish | cmp - "$prefix/share/fish/vendor_completions.d/kvtile.fish"
 ok
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
 flags=$(pkg-config --cflags kvtile)

@@ -19,6 +19,8 @@ const command *const commands[] = {
     &command_bench_share,
     &command_bench_step,
     &command_help,
+    &command_manual,
+    &command_completion,
 };
 const int n_commands = sizeof commands / sizeof commands[0];
 
@@ -49,7 +51,7 @@ static const command *member(const command *family, const char *word) {
     return NULL;
 }
 
-static int unknown(const command *family, const char *word) {
+static void unknown(const command *family, const char *word) {
     static const char *const others[] = { "--help", "--version" };
     near_word near = near_of(word);
     for (int i = 0; i < n_commands; i++) {
@@ -59,19 +61,17 @@ static int unknown(const command *family, const char *word) {
     for (int i = 0; i < 2 && word[0] == '-'; i++) near_offer(&near, others[i], (int)strlen(others[i]));
     const char *what = word[0] == '-' ? "option" : "command", *of = family ? family->name : "";
     option_text mean = near_text(&near);
-    return cli_usage(of, "unknown %s %s%s%s%s", what, of, of[0] ? " " : "", word, mean.text);
+    cli_usage(of, "unknown %s %s%s%s%s", what, of, of[0] ? " " : "", word, mean.text);
 }
 
-/* The command of one or two words; *n_words is what its name takes. NULL: told, and *status is the exit status. */
-static const command *find(int n, char **words, int *n_words, int *status) {
+const command *command_of_words(int n, const char *const *words, int *n_words) {
     const command *c = member(NULL, words[0]), *inner = NULL;
     *n_words = 1;
-    if (!c) *status = unknown(NULL, words[0]);
-    if (!c || c->run || n < 2) return c;
-    if (strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0) return c;
+    if (!c) unknown(NULL, words[0]);
+    if (!c || c->run || n < 2 || strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0) return c;
     *n_words = 2;
     inner = member(c, words[1]);
-    if (!inner) *status = unknown(c, words[1]);
+    if (!inner) unknown(c, words[1]);
     return inner;
 }
 
@@ -103,15 +103,15 @@ static int help(const command *c) {
 }
 
 int command_line(int argc, char **argv) {
-    int n_words, status = CLI_USAGE;
+    int n_words;
     if (argc < 2) {
         help_print(stderr, NULL);
         return CLI_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(NULL);
     if (strcmp(argv[1], "--version") == 0) return version();
-    const command *c = find(argc - 1, argv + 1, &n_words, &status);
-    if (!c) return status;
+    const command *c = command_of_words(argc - 1, (const char *const *)argv + 1, &n_words);
+    if (!c) return CLI_USAGE;
     if (c->run) return run(c, argc - n_words, argv + n_words);
     if (argc > 2) return help(c);
     help_print(stderr, c);
@@ -124,17 +124,17 @@ typedef struct help_options {
     option_texts words;
 } help_options;
 
-static const option help_operand = { "COMMAND", NULL, OPTION_TEXTS, offsetof(help_options, words),
+static const option help_operand = { "COMMAND", NULL, OPTION_COMMAND, offsetof(help_options, words),
                                      "the command, of one word or two" };
 
 static int help_run(const void *options) {
-    const help_options *o = options;
-    int n = o->words.n, n_words, status = CLI_USAGE;
-    char *words[2] = { n > 0 ? (char *)o->words.text[0] : NULL, n > 1 ? (char *)o->words.text[1] : NULL };
-    if (n == 0) return help(NULL);
-    const command *c = find(n, words, &n_words, &status);
-    if (c && n > n_words) return cli_usage("help", "\"%s\" is one argument too many", o->words.text[n_words]);
-    return c ? help(c) : status;
+    const option_texts *words = &((const help_options *)options)->words;
+    int n_words;
+    if (words->n == 0) return help(NULL);
+    const command *c = command_of_words(words->n, words->text, &n_words);
+    if (!c) return CLI_USAGE;
+    return words->n == n_words ? help(c)
+                               : cli_usage("help", "\"%s\" is one argument too many", words->text[n_words]);
 }
 
 const command command_help = {

@@ -73,7 +73,7 @@ void help_print(FILE *to, const command *c) {
     if (!c) {
         fprintf(to, "usage: kvtile COMMAND [OPTIONS]\n\n");
         commands_print(to, NULL);
-        fprintf(to, "\nkvtile COMMAND --help lists a command's options; kvtile --version says which version this is.\n");
+        fprintf(to, "\nkvtile COMMAND --help lists a command's options.\nkvtile --version says which version this is.\n");
         return;
     }
     void *defaults = command_defaults(c); /* without memory for it: the help without defaults */

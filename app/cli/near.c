@@ -10,8 +10,8 @@ static int least_of(int a, int b, int c) {
     return ab < c ? ab : c;
 }
 
-/* Damerau and Levenshtein's distance in its restricted form (no letter is edited twice): row i, column j of the table is
- * the number of edits from the first i letters of a to the first j of b. */
+/* Damerau and Levenshtein's distance in its restricted form (no letter is edited twice): row i, column j of the table
+ * is the number of edits from the first i letters of a to the first j of b. */
 static int distance_of(const char *a, int n_a, const char *b, int n_b) {
     int d[WORD_MAX + 1][WORD_MAX + 1];
     for (int i = 0; i <= n_a; i++) d[i][0] = i;

@@ -58,10 +58,13 @@ static bool is_operand(const char *word) {
     return word[0] != '-' || !word[1];
 }
 
-/* The first of an operand that is not several is one too many when it is there already. */
+static bool is_several(const option *o) {
+    return o->kind == OPTION_TEXTS || o->kind == OPTION_COMMAND;
+}
+
 static int take_operand(const command *c, void *options, const char *word, bool *taken) {
     if (!word[0]) return cli_usage(c->name, "an argument is empty");
-    if (!c->operand || (*taken && c->operand->kind != OPTION_TEXTS))
+    if (!c->operand || (*taken && !is_several(c->operand)))
         return cli_usage(c->name, "\"%s\" is one argument too many", word);
     *taken = true;
     return option_take(c->operand, word, options) ? OPTIONS_GO : option_refuse(c, c->operand, word);

@@ -1,6 +1,6 @@
 /* options.h - commands and their options as rows of tables, from which everything is made that a user or a shell wants
- * of them: parsing (options.c, values.c), suggestions (near.c), the help (help.c). Rows of several commands are in
- * rows.c.
+ * of them: parsing (options.c, values.c), suggestions (near.c), the help (help.c), manual pages (manual.c), completion
+ * (completion.c). Rows of several commands are in rows.c.
  *
  * All rows are static const. A value lands in the command's own struct, so a row says where in it: offsetof. */
 #ifndef APP_OPTIONS_H
@@ -14,16 +14,17 @@
 /* --------------------------------------------------------------------------------------------- options */
 
 typedef enum option_kind {
-    OPTION_FLAG,   /* bool: given or not */
-    OPTION_TEXT,   /* const char * */
-    OPTION_FILE,   /* const char *, not empty */
-    OPTION_INT,    /* int, least .. most */
-    OPTION_REAL,   /* double, least .. most */
-    OPTION_SEED,   /* uint64_t */
-    OPTION_BYTES,  /* size_t, at least 1: 512M, 4GiB */
-    OPTION_CHOICE, /* int: the place among the words of `value`, "a|b|c" */
-    OPTION_LIST,   /* const char *: up to OPTION_LIST_MAX numbers separated by commas, each least .. most */
-    OPTION_TEXTS,  /* option_texts: may be given several times */
+    OPTION_FLAG,    /* bool: given or not */
+    OPTION_TEXT,    /* const char * */
+    OPTION_FILE,    /* const char *, not empty */
+    OPTION_INT,     /* int, least .. most */
+    OPTION_REAL,    /* double, least .. most */
+    OPTION_SEED,    /* uint64_t */
+    OPTION_BYTES,   /* size_t, at least 1: 512M, 4GiB */
+    OPTION_CHOICE,  /* int: the place among the words of `value`, "a|b|c" */
+    OPTION_LIST,    /* const char *: up to OPTION_LIST_MAX numbers separated by commas, each least .. most */
+    OPTION_TEXTS,   /* option_texts: may be given several times */
+    OPTION_COMMAND, /* option_texts: an operand, the words of a command's name */
     OPTION_HEADING, /* no option: `help` is the title of the rows below it */
     OPTION_ROWS     /* no option: the rows of a table that several commands have, `at` being their struct's place */
 } option_kind;
@@ -71,7 +72,7 @@ typedef struct command {
     const char *more;    /* further paragraphs for the manual page alone; may be NULL */
     const option *options;
     int n_options;
-    const option *operand; /* what is no option: one, or several where its kind is OPTION_TEXTS; NULL: none */
+    const option *operand; /* what is no option: one, or several where they land in option_texts; NULL: none */
     const command_example *examples;
     int n_examples;
     bool minor;           /* told of in kvtile(1), without a page of its own */
@@ -94,6 +95,8 @@ const command *command_named(const char *name);
 const command *command_family(const command *c);
 /* "decode" of "bench decode", "run" of "run". */
 const char *command_word(const command *c);
+/* The command that one or two words of n mean; *n_words is how many are its name. NULL: told on stderr. */
+const command *command_of_words(int n, const char *const *words, int *n_words);
 /* argv[1] and what follows it: find the command, read its options, run it; the exit status. */
 int command_line(int argc, char **argv);
 
@@ -155,7 +158,11 @@ option_text near_text(const near_word *n);
 
 void help_print(FILE *to, const command *c); /* NULL: of the program */
 
-/* kvtile help, which is about all commands, and stands in the table as the others do. */
-extern const command command_help;
+/* The manual page of a command in roff, NULL: of the program. Members of a family are on its page, minor commands on
+ * the program's. */
+void manual_print(FILE *to, const command *c);
+
+/* They are about all commands, and stand in the table as the others do. */
+extern const command command_help, command_manual, command_completion;
 
 #endif

@@ -123,7 +123,8 @@ bool option_take(const option *o, const char *text, void *options) {
     case OPTION_BYTES: return option_bytes(text, out);
     case OPTION_CHOICE: return choice_take(o, text, out);
     case OPTION_LIST: *(const char **)out = text; return list_good(text, o->least, o->most);
-    case OPTION_TEXTS: return texts_take(out, text);
+    case OPTION_TEXTS:
+    case OPTION_COMMAND: return texts_take(out, text);
     case OPTION_FLAG:
     case OPTION_HEADING:
     case OPTION_ROWS: break;
@@ -154,6 +155,7 @@ int option_refuse(const command *c, const option *o, const char *text) {
     case OPTION_FILE: return cli_usage(c->name, "%s wants a name, not \"%s\"", o->name, text);
     case OPTION_CHOICE: return choice_refuse(c, o, text);
     case OPTION_TEXTS:
+    case OPTION_COMMAND:
         return cli_usage(c->name, "%s is given more than %d times, the last being \"%s\"", o->name, OPTION_TEXTS_MAX,
                          text);
     default: return cli_usage(c->name, "%s does not take \"%s\"", o->name, text);
@@ -195,6 +197,7 @@ option_text option_default(const option *o, const void *defaults) {
         break;
     case OPTION_FLAG:
     case OPTION_TEXTS:
+    case OPTION_COMMAND:
     case OPTION_HEADING:
     case OPTION_ROWS: break;
     }
