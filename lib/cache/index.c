@@ -1,4 +1,4 @@
-/* index.c - see index.h: a hash table with chains, and the ghosts in order of age. Nothing is allocated after carving. */
+/* index.c - see index.h: a hash table with chains, and the ghosts in order of age. Nothing is allocated in use. */
 #include "index.h"
 
 #include <assert.h>
