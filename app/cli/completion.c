@@ -52,8 +52,8 @@ const command command_completion = {
     .name = "completion",
     .summary = "completion of command lines for bash, zsh and fish",
     .usage = "bash|zsh|fish",
-    .about = "Write a script to stdout that makes a shell complete commands, options, the words that an option takes, and "
-             "files of the kind that it takes.",
+    .about = "Write a script to stdout that makes a shell complete commands, options, the words that an option takes, "
+             "and files of the kind that it takes.",
     .operand = &operand,
     COMMAND_EXAMPLES(example_table),
     .minor = true,

@@ -1,5 +1,5 @@
-/* completion_bash.c - the script for bash: one function that looks at the word before the cursor. It needs nothing of the
- * bash-completion package. */
+/* completion_bash.c - the script for bash: one function that looks at the word before the cursor. It needs nothing of
+ * the bash-completion package. */
 #include <string.h>
 
 #include "completion.h"

@@ -95,9 +95,8 @@ void completion_zsh(FILE *to) {
         if (commands[i]->run) continue;
         fprintf(to, "    if [[ $command == %s ]]; then\n        if ((CURRENT == 3)); then\n", commands[i]->name);
         members(to, commands[i], "            ");
-        fputs("            return\n        fi\n        command+=\" $words[3]\"\n        shift words\n        ((CURRENT--))\n"
-              "    fi\n",
-              to);
+        fputs("            return\n        fi\n        command+=\" $words[3]\"\n", to);
+        fputs("        shift words\n        ((CURRENT--))\n    fi\n", to);
     }
     fputs("    shift words\n    ((CURRENT--))\n    case $command in\n", to);
     for (int i = 0; i < n_commands; i++)

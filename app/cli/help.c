@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 80, COLUMN = 30 }; /* of a terminal that nobody widened; where the second column begins */
+/* Of a terminal that nobody widened; where the second column begins. */
+enum { WIDTH = 80, COLUMN_OPTIONS = 30, COLUMN_COMMANDS = 14 };
+
+static const char STATUSES[] = "Exit status: 0 done, 1 it failed, 2 wrong usage, 130 interrupted.\n";
 
 /* ----------------------------------------------------------------------------------------------- text */
 
@@ -28,10 +31,10 @@ static void wrap(FILE *to, const char *text, int at, int indent) {
 }
 
 /* Two columns; where the left one is too wide the right one begins on the next line. */
-static void row_print(FILE *to, const char *left, const char *right) {
-    fprintf(to, "  %-*s", COLUMN - 2, left);
-    if (strlen(left) + 2 >= COLUMN) fprintf(to, "\n%*s", COLUMN, "");
-    wrap(to, right, COLUMN, COLUMN);
+static void row_print(FILE *to, int column, const char *left, const char *right) {
+    fprintf(to, "  %-*s", column - 2, left);
+    if ((int)strlen(left) + 2 >= column) fprintf(to, "\n%*s", column, "");
+    wrap(to, right, column, column);
 }
 
 static void option_print(FILE *to, const option *o, const void *defaults) {
@@ -40,7 +43,7 @@ static void option_print(FILE *to, const option *o, const void *defaults) {
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
     snprintf(right, sizeof right, "%s%s%s%s", o->help, given.text[0] ? " (default: " : "", given.text,
              given.text[0] ? ")" : "");
-    row_print(to, left, right);
+    row_print(to, COLUMN_OPTIONS, left, right);
 }
 
 /* --------------------------------------------------------------------------------------------- parts */
@@ -52,13 +55,14 @@ static void options_print(FILE *to, const command *c, const void *defaults) {
         if (o->kind == OPTION_HEADING) fprintf(to, "\n%s:\n", o->help);
         else option_print(to, o, defaults);
     fputc('\n', to);
-    row_print(to, "--help", "this page");
+    row_print(to, COLUMN_OPTIONS, "--help", "this page");
 }
 
 /* Commands of a family, or of none. */
 static void commands_print(FILE *to, const command *family) {
     for (int i = 0; i < n_commands; i++)
-        if (command_family(commands[i]) == family) row_print(to, command_word(commands[i]), commands[i]->summary);
+        if (command_family(commands[i]) == family)
+            row_print(to, COLUMN_COMMANDS, command_word(commands[i]), commands[i]->summary);
 }
 
 static void examples_print(FILE *to, const command *c) {
@@ -73,7 +77,8 @@ void help_print(FILE *to, const command *c) {
     if (!c) {
         fprintf(to, "usage: kvtile COMMAND [OPTIONS]\n\n");
         commands_print(to, NULL);
-        fprintf(to, "\nkvtile COMMAND --help lists a command's options.\nkvtile --version says which version this is.\n");
+        fputs("\nkvtile COMMAND --help lists a command's options.\nkvtile --version says which version this is.\n", to);
+        fputs(STATUSES, to);
         return;
     }
     void *defaults = command_defaults(c); /* without memory for it: the help without defaults */
@@ -84,5 +89,6 @@ void help_print(FILE *to, const command *c) {
     else commands_print(to, c);
     examples_print(to, c);
     if (!c->run) fprintf(to, "\nkvtile %s with one of these and --help lists its options.\n", c->name);
+    else if (!c->minor) fprintf(to, "\n%s", STATUSES);
     free(defaults);
 }
