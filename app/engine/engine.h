@@ -111,6 +111,7 @@ typedef struct generate_options {
     const prompt *prompts; /* [n_prompts], all in one ragged batch */
     int n_prompts;
     int n_samples;  /* answers to each prompt, which is computed once */
+    uint64_t draw;  /* the first of them has this number, which with the seed decides what is drawn */
     int tokens_max; /* of an answer, at least 1 */
     sample_options sampling;
     /* An answer ends before the first of these texts that is whole, whatever tokens spell it. None is empty. */
@@ -145,5 +146,8 @@ void answers_free(answer *answers, int n);
 /* Write a sentence and hand the status on. */
 kvt_status engine_fail(error_text *err, kvt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Conversations, on top of all this. */
+#include "talk.h"
 
 #endif

@@ -13,7 +13,7 @@ enum { NO_SEQUENCE = -1 };
 typedef struct work {
     writer writer;
     int seq;         /* NO_SEQUENCE: not begun yet */
-    uint64_t number; /* of the answer among those to its prompt */
+    uint64_t number; /* of the answer, which decides what is drawn */
     int n_before;    /* tokens of the sequence before the answer */
     bool open;       /* goes on */
 } work;
@@ -162,7 +162,7 @@ static kvt_status work_begin(run *r, int i, int n_before, answer *out) {
     work *w = &r->works[i];
     int room = engine_options_of(r->e)->context - n_before + 1;
     if (room > r->opt->tokens_max) room = r->opt->tokens_max;
-    w->number = (uint64_t)(i % r->n_samples);
+    w->number = r->opt->draw + (uint64_t)(i % r->n_samples);
     w->n_before = n_before;
     if (writer_open(&w->writer, out, room, model_tokenizer(engine_model(r->e)), r->stops, r->opt) != KVT_OK)
         return no_memory(r);
