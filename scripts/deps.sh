@@ -19,6 +19,7 @@ want libpcre2-dev pkg-config --exists libpcre2-8
 want libjansson-dev pkg-config --exists jansson
 want libcairo2-dev pkg-config --exists cairo
 want zlib1g-dev pkg-config --exists zlib
+want libedit-dev pkg-config --exists libedit
 want python3 has python3
 want python3-pip python3 -m pip --version
 want ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
@@ -36,6 +37,7 @@ if [ "${1:-}" = test ]; then
     want mandoc has mandoc
     want zsh has zsh
     want fish has fish
+    want tmux has tmux
 fi
 [ -n "$need" ] || exit 0
 

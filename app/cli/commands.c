@@ -8,6 +8,7 @@
 
 const command *const commands[] = {
     &command_run,
+    &command_chat,
     &command_inspect,
     &command_simulate,
     &command_bench,

@@ -1,0 +1,84 @@
+/* chat.h - what the files of kvtile chat share: the session, what is told around the answers, commands, saved chats.
+ *
+ * Answers go to stdout, everything else to stderr. */
+#ifndef CHAT_H_CLI
+#define CHAT_H_CLI
+
+#include "chat_lines.h"
+#include "cli.h"
+
+typedef struct chat_options {
+    common_options common;
+    sample_options sampling;
+    const char *system, *load;
+    int tokens_max; /* 0: what fits */
+} chat_options;
+
+/* How things may be shown. */
+typedef struct chat_screen {
+    bool terminal; /* somebody types and reads */
+    bool colour;   /* escapes for bold, dim and colours */
+    bool wide;     /* characters beyond ASCII */
+    bool tame;     /* stdout is a terminal: control characters of an answer are not for it */
+    int columns;
+} chat_screen;
+
+typedef struct chat_session {
+    const chat_options *opt;
+    loaded loaded;
+    engine *engine;
+    talk *talk;
+    lines *lines;
+    chat_screen screen;
+    byte_list message; /* the one that is being read */
+    progress progress;
+    char last;       /* byte of the answer that was printed, 0: none yet */
+    bool leave;      /* /quit */
+    bool reader_gone; /* nobody reads stdout any more */
+    int failed;      /* CLI_FAILED once something was not done */
+} chat_session;
+
+/* --------------------------------------------------------------------------------------------- chat.c */
+
+/* Answer the last message, print the answer and what it took. */
+void chat_answer(chat_session *s);
+/* What a change cost, where it cost something. */
+void chat_tell_change(chat_session *s, const talk_change *change);
+
+/* --------------------------------------------------------------------------------------- chat_command.c */
+
+/* Carry out "/name argument"; blanks at its end are cut off. */
+void chat_command(chat_session *s, char *line);
+
+/* ---------------------------------------------------------------------------------------- chat_message.c */
+
+/* One message, of one or several lines; literal: it was written as a block, and is no command. */
+lines_status message_read(lines *l, byte_list *out, bool *literal);
+
+/* ----------------------------------------------------------------------------------------- chat_screen.c */
+
+chat_screen screen_find(void);
+int screen_columns(void); /* now */
+
+/* A line on stderr: plain; the same in a dim voice. No newline in it. */
+void screen_say(const chat_screen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void screen_dim(const chat_screen *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A failure, in a line as other commands tell theirs; returns CLI_FAILED. */
+void chat_banner(const chat_session *s);
+void chat_cost(const chat_session *s, const talk_cost *cost);
+void chat_totals(const chat_session *s);
+/* Text of an answer on stdout. */
+void chat_print(chat_session *s, const char *bytes, size_t n);
+
+/* ---------------------------------------------------------------------------------------- chat_context.c */
+
+/* The blocks of the cache, message by message. */
+void chat_context(const chat_session *s);
+
+/* ------------------------------------------------------------------------------------------- chat_file.c */
+
+/* CLI_DONE, or CLI_FAILED told on stderr. */
+int chat_save(const chat_session *s, const char *path);
+int chat_load(chat_session *s, const char *path, talk_change *change);
+
+#endif
