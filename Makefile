@@ -48,7 +48,7 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mf
 ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
 isa = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
-PKGS := libpcre2-8 jansson cairo zlib libedit
+PKGS := libpcre2-8 libutf8proc jansson cairo zlib libedit
 PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
 

@@ -16,6 +16,7 @@ want libc6-dev compiles gcc '#include <stdio.h>' c
 want make has make
 want pkg-config has pkg-config
 want libpcre2-dev pkg-config --exists libpcre2-8
+want libutf8proc-dev pkg-config --exists libutf8proc
 want libjansson-dev pkg-config --exists jansson
 want libcairo2-dev pkg-config --exists cairo
 want zlib1g-dev pkg-config --exists zlib

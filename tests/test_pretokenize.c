@@ -29,10 +29,10 @@ static pretokenizer *open_row(const char *name) {
 /* The text with a bar between pieces. */
 static void cut(piece_walk *w, const char *text, size_t n, char *out) {
     size_t first;
-    w->text = text, w->n = n, w->at = 0;
+    piece_walk_start(w, text, n);
     for (*out = 0;; strcat(out, "|"), strncat(out, text + first, w->at - first)) {
         assert_int_equal(piece_next(w, &first), KVT_OK);
-        if (first == n) return;
+        if (first == w->at) return;
     }
 }
 
@@ -76,7 +76,7 @@ static bool joins(piece_walk *w, char before, uint32_t c, char after) {
     char text[8] = {before};
     size_t n = 1 + put_character(text + 1, c), first;
     if (after) text[n++] = after;
-    w->text = text, w->n = n, w->at = 0;
+    piece_walk_start(w, text, n);
     assert_int_equal(piece_next(w, &first), KVT_OK);
     return w->at == n;
 }

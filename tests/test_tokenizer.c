@@ -360,11 +360,11 @@ static void tokenizer_refused(handmade h, kvt_status want, const char *word) {
 static void bad_tokenizers_are_refused_by_name(void **state) {
     (void)state;
     handmade h = handmade_good();
-    h.pre = "llama-bpe";
-    tokenizer_refused(h, KVT_E_UNSUPPORTED, "\"llama-bpe\" (tokenizer.ggml.pre)");
+    h.pre = "a-new-one";
+    tokenizer_refused(h, KVT_E_UNSUPPORTED, "\"a-new-one\" (tokenizer.ggml.pre)");
     h = handmade_good();
-    h.model = "llama";
-    tokenizer_refused(h, KVT_E_UNSUPPORTED, "\"llama\"");
+    h.model = "wordpiece";
+    tokenizer_refused(h, KVT_E_UNSUPPORTED, "\"wordpiece\"");
     h = handmade_good();
     h.model = NULL;
     tokenizer_refused(h, KVT_E_CORRUPT, "tokenizer.ggml.model is missing");

@@ -56,10 +56,34 @@ bool spelling_to_bytes(file_text text, char *out, size_t *n) {
     return true;
 }
 
+size_t spelling_to_blanks(file_text text, char *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; n++) {
+        bool blank = text.n - i >= 3 && memcmp(text.at + i, "\xE2\x96\x81", 3) == 0;
+        out[n] = blank ? ' ' : text.at[i];
+        i += blank ? 3 : 1;
+    }
+    return n;
+}
+
+static int digit_of(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool spelling_to_byte(file_text text, char *out) {
+    if (text.n != 6 || memcmp(text.at, "<0x", 3) != 0 || text.at[5] != '>') return false;
+    int high = digit_of(text.at[3]), low = digit_of(text.at[4]);
+    if (high < 0 || low < 0) return false;
+    *out = (char)(high * 16 + low);
+    return true;
+}
+
 /* --------------------------------------------------------------------------------------- spelling to id */
 
 /* FNV-1a, its upper half folded in: the slots take the low bits. */
-static size_t hash(const char *at, size_t n) {
+size_t spelling_hash(const char *at, size_t n) {
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)at[i]) * 0x100000001b3;
     return (size_t)(h ^ h >> 32);
@@ -71,7 +95,7 @@ static bool same(file_text a, const char *at, size_t n) {
 
 /* The slot that holds this text, or the empty one where it belongs; a quarter full at most, there is always one. */
 static size_t slot_of(const spellings *s, const char *at, size_t n) {
-    size_t i = hash(at, n) & (s->n_slots - 1);
+    size_t i = spelling_hash(at, n) & (s->n_slots - 1);
     while (s->slot[i] >= 0 && !same(s->of[s->slot[i]], at, n)) i = (i + 1) & (s->n_slots - 1);
     return i;
 }

@@ -6,22 +6,23 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "bpe.h"
-#include "pretokenize.h"
+#include "ends.h"
+#include "kind.h"
 #include "utf8.h"
-#include "vocab.h"
-
-enum { ENDS_MAX = 4 };
 
 struct tokenizer {
     tokenizer_info info;
+    kind_traits traits;
     vocab vocab;
-    bpe bpe;
-    pretokenizer *pre;
-    int32_t end[ENDS_MAX]; /* tokens that end an answer, -1 where fewer */
+    const kind *kind;
+    void *self; /* of the kind */
+    ends ends;
 };
 
 /* -------------------------------------------------------------------------------------------- opening */
+
+static const kind *const KINDS[] = {&kind_bytelevel};
+enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
 /* -1 where the file names none. */
 static kvt_status read_id(const model_file *f, const char *key, int32_t n_vocab, int32_t *id, error_text *err) {
@@ -42,30 +43,36 @@ static kvt_status read_info(tokenizer *t, const model_file *f, error_text *err) 
     TRY(read_id(f, "tokenizer.ggml.bos_token_id", t->vocab.n, &info->bos, err));
     TRY(read_id(f, "tokenizer.ggml.eos_token_id", t->vocab.n, &info->eos, err));
     TRY(read_id(f, "tokenizer.ggml.eot_token_id", t->vocab.n, &info->eot, err));
+    int32_t eom;
+    TRY(read_id(f, "tokenizer.ggml.eom_token_id", t->vocab.n, &eom, err));
+    ends_add(&t->ends, info->eos);
+    ends_add(&t->ends, info->eot);
+    ends_add(&t->ends, eom);
+    ends_add_known(&t->ends, &t->vocab);
+    info->add_bos = t->traits.bos;
     if (file_has(f, "tokenizer.ggml.add_bos_token"))
         TRY(file_bool(f, "tokenizer.ggml.add_bos_token", &info->add_bos, err));
     if (info->bos < 0) info->add_bos = false;
-    const int32_t ends[ENDS_MAX] = {info->eos, info->eot, tokenizer_control(t, "<|im_end|>"),
-                                    tokenizer_control(t, "<|endoftext|>")};
-    memcpy(t->end, ends, sizeof ends);
     return KVT_OK;
 }
 
-static kvt_status check_kind(const model_file *f, error_text *err) {
-    file_text kind;
-    TRY(file_string(f, "tokenizer.ggml.model", &kind, err));
-    if (kind.n == 4 && memcmp(kind.at, "gpt2", 4) == 0) return KVT_OK;
+static kvt_status find_kind(tokenizer *t, const model_file *f, error_text *err) {
+    file_text name;
+    TRY(file_string(f, "tokenizer.ggml.model", &name, err));
+    for (size_t i = 0; i < N_KINDS && !t->kind; i++)
+        if (strlen(KINDS[i]->name) == name.n && memcmp(KINDS[i]->name, name.at, name.n) == 0) t->kind = KINDS[i];
+    if (t->kind) return KVT_OK;
     return file_fail(f, err, KVT_E_UNSUPPORTED,
                      "its tokenizer is of kind \"%.*s\"; this version knows \"gpt2\" (byte-level BPE)",
-                     FILE_SHOW(kind));
+                     FILE_SHOW(name));
 }
 
 static kvt_status open_parts(tokenizer *t, const model_file *f, error_text *err) {
     spellings s;
     int32_t n;
     TRY(spellings_open(&s, f, &n, err));
-    kvt_status st = vocab_open(&t->vocab, f, &s, n, err);
-    if (st == KVT_OK) st = bpe_open(&t->bpe, f, &s, err);
+    kvt_status st = vocab_open(&t->vocab, f, &s, n, t->kind->style, err);
+    if (st == KVT_OK) st = t->kind->open(&t->self, &t->traits, f, &t->vocab, &s, err);
     spellings_close(&s);
     TRY(st);
     return read_info(t, f, err);
@@ -73,10 +80,9 @@ static kvt_status open_parts(tokenizer *t, const model_file *f, error_text *err)
 
 kvt_status tokenizer_open(tokenizer **out, const model_file *f, error_text *err) {
     *out = NULL;
-    TRY(check_kind(f, err));
     tokenizer *t = calloc(1, sizeof *t);
     if (!t) return file_fail(f, err, KVT_E_MEMORY, "no memory for the tokenizer");
-    kvt_status st = pretokenizer_open(&t->pre, f, err);
+    kvt_status st = find_kind(t, f, err);
     if (st == KVT_OK) st = open_parts(t, f, err);
     if (st == KVT_OK) *out = t;
     else tokenizer_close(t);
@@ -85,8 +91,7 @@ kvt_status tokenizer_open(tokenizer **out, const model_file *f, error_text *err)
 
 void tokenizer_close(tokenizer *t) {
     if (!t) return;
-    pretokenizer_close(t->pre);
-    bpe_close(&t->bpe);
+    if (t->kind) t->kind->close(t->self);
     vocab_close(&t->vocab);
     free(t);
 }
@@ -95,64 +100,61 @@ void tokenizer_close(tokenizer *t) {
 
 const tokenizer_info *tokenizer_about(const tokenizer *t) { return &t->info; }
 
-bool tokenizer_is_end(const tokenizer *t, int32_t id) {
-    for (int i = 0; i < ENDS_MAX; i++)
-        if (t->end[i] == id) return id >= 0;
-    return false;
-}
+bool tokenizer_is_end(const tokenizer *t, int32_t id) { return ends_has(&t->ends, id); }
 
 static bool known(const tokenizer *t, int32_t id) {
     return id >= 0 && id < t->vocab.n;
 }
 
 bool tokenizer_is_control(const tokenizer *t, int32_t id) {
-    return known(t, id) && t->vocab.control[id];
+    return known(t, id) && vocab_hidden(&t->vocab, id);
 }
 
 int32_t tokenizer_control(const tokenizer *t, const char *text) {
     const vocab_special *s = vocab_special_find(&t->vocab, text, strlen(text));
-    return s && s->control ? s->id : -1;
+    return s && !s->user ? s->id : -1;
 }
 
 const char *tokenizer_bytes(const tokenizer *t, int32_t id, size_t *n) {
     if (!known(t, id)) return NULL;
     *n = vocab_length(&t->vocab, id);
-    return t->vocab.bytes + t->vocab.start[id];
+    return vocab_bytes(&t->vocab, id);
 }
 
 /* ------------------------------------------------------------------------------------------ encoding */
 
+void kind_scratch_free(kind_scratch *s) {
+    bpe_scratch_free(&s->bpe);
+    piece_walk_close(&s->walk);
+    byte_list_free(&s->text);
+    nfc_scratch_free(&s->nfc);
+}
+
 typedef struct encoding {
     const tokenizer *t;
-    piece_walk walk;
-    bpe_scratch scratch;
+    kind_scratch scratch;
     token_list *out;
 } encoding;
 
-/* Text between two special tokens: pieces are cut as if there were nothing else. */
+/* Text between two special tokens, as if there were nothing else. */
 static kvt_status encode_plain(encoding *e, const char *text, size_t n) {
-    e->walk.text = text;
-    e->walk.n = n;
-    e->walk.at = 0;
-    for (;;) {
-        size_t first;
-        TRY(piece_next(&e->walk, &first));
-        if (first == n) return KVT_OK;
-        TRY(bpe_encode(&e->t->bpe, &e->scratch, text + first, e->walk.at - first, e->out));
-    }
+    return n ? e->t->kind->encode(e->t->self, &e->scratch, text, n, e->out) : KVT_OK;
 }
 
 static kvt_status encode_valid(encoding *e, const char *text, size_t n, bool parse_control) {
+    unsigned wanted = e->t->kind->special & (parse_control ? ~0u : ~(unsigned)SPECIAL_CONTROL);
     size_t plain = 0; /* where the plain text before the next special token begins */
     for (size_t at = 0; at < n;) {
-        const vocab_special *s = vocab_special_at(&e->t->vocab, text + at, n - at, parse_control);
+        const vocab_special *s = vocab_special_at(&e->t->vocab, text + at, n - at, wanted);
         if (!s) {
             at++;
             continue;
         }
         TRY(encode_plain(e, text + plain, at - plain));
         TRY(token_list_add(e->out, s->id));
-        plain = at += s->n;
+        at += s->n;
+        if (s->strip_right) at += utf8_blanks(text + at, n - at);
+        plain = at;
     }
     return encode_plain(e, text + plain, n - plain);
 }
@@ -172,11 +174,9 @@ kvt_status tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool
     if (n == 0) return KVT_OK;
     encoding e = {.t = t, .out = out};
     size_t n_before = out->n;
-    kvt_status st = piece_walk_open(&e.walk, t->pre);
-    if (st == KVT_OK) st = encode_any(&e, text, n, parse_control);
+    kvt_status st = encode_any(&e, text, n, parse_control);
     if (st != KVT_OK) out->n = n_before;
-    bpe_scratch_free(&e.scratch);
-    piece_walk_close(&e.walk);
+    kind_scratch_free(&e.scratch);
     return st;
 }
 
@@ -184,8 +184,8 @@ kvt_status tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool
 
 static kvt_status add_bytes(const tokenizer *t, int32_t id, bool show_control, byte_list *out) {
     if (!known(t, id)) return KVT_E_ARGUMENT;
-    if (t->vocab.control[id] && !show_control) return KVT_OK;
-    return byte_list_add(out, t->vocab.bytes + t->vocab.start[id], vocab_length(&t->vocab, id));
+    if (vocab_hidden(&t->vocab, id) && !show_control) return KVT_OK;
+    return byte_list_add(out, vocab_bytes(&t->vocab, id), vocab_length(&t->vocab, id));
 }
 
 kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, bool show_control, byte_list *out) {

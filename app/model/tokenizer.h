@@ -14,6 +14,9 @@
  *   false, and a typed "<|im_end|>" is then ten ordinary characters. User-defined tokens (runs of spaces, say) are
  *   words of the text and always count. Where several match, the longest does. Options that only a tokenizer.json
  *   has (strip blanks around a token, whole words only) are not in a GGUF file and not applied.
+ * - Then every stretch between such tokens by itself: where the model asks for it (Qwen, Command-R, MPT) it is brought
+ *   to Unicode's normal form C, cut into pieces by the patterns that tokenizer.ggml.pre names (patterns.c), and merged
+ *   inside each piece. For Llama 3, Tekken and their relatives a piece that is a token as a whole is that token.
  * - A byte that has no token (SmolLM2's vocabulary lacks 21, among them no printable one) vanishes, and its neighbours
  *   touch: that is what the reference does where no unknown token is set.
  * - No token is added in front: add_bos says whether the model wants its bos id there.
@@ -56,12 +59,14 @@ void tokenizer_close(tokenizer *t); /* NULL is fine */
 typedef struct tokenizer_info {
     int32_t n_vocab;
     int32_t bos, eos, eot; /* -1: the file names none */
-    bool add_bos;          /* the model wants bos in front of a text; false where there is no bos */
+    bool add_bos;          /* the model wants bos in front of a text: as the file says, or as its kind does; false where
+                            * there is no bos. What files say about eos or a separator behind a text (add_eos_token,
+                            * add_sep_token) is for finished texts, not for those to be continued: not read */
 } tokenizer_info;
 
 const tokenizer_info *tokenizer_about(const tokenizer *t);
 
-/* An answer ends with this token: eos, eot, or the control tokens <|im_end|> and <|endoftext|>. */
+/* An answer ends with this token: eos, eot or eom of the file, or one known by its text (ends.c has the list). */
 bool tokenizer_is_end(const tokenizer *t, int32_t id);
 /* A control token: no text of its own. */
 bool tokenizer_is_control(const tokenizer *t, int32_t id);

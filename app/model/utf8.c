@@ -2,6 +2,8 @@
  * subparts", which Python's and Rust's decoders follow. */
 #include "utf8.h"
 
+#include <string.h>
+
 #include "base/log.h"
 
 /* How many bytes a character has that begins with `first` (0: none does), and what its second byte may be: the narrower
@@ -56,4 +58,22 @@ size_t utf8_unfinished(const char *text, size_t n) {
         return back < length && utf8_part(first, back, &whole) == back ? back : 0;
     }
     return 0;
+}
+
+static size_t blank_at(const char *text, size_t n) {
+    static const char *const BLANKS[] = {"\xC2\x85", "\xC2\xA0", "\xE1\x9A\x80", "\xE2\x80\xA8", "\xE2\x80\xA9",
+                                         "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"};
+    if (n && (*text == ' ' || (*text >= '\t' && *text <= '\r'))) return 1;
+    if (n >= 3 && memcmp(text, "\xE2\x80", 2) == 0 && (unsigned char)text[2] <= 0x8A) return 3; /* U+2000 to U+200A */
+    for (size_t i = 0; i < sizeof BLANKS / sizeof *BLANKS; i++) {
+        size_t length = strlen(BLANKS[i]);
+        if (n >= length && memcmp(text, BLANKS[i], length) == 0) return length;
+    }
+    return 0;
+}
+
+size_t utf8_blanks(const char *text, size_t n) {
+    size_t at = 0;
+    for (size_t length; (length = blank_at(text + at, n - at)) > 0;) at += length;
+    return at;
 }

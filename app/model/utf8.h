@@ -15,5 +15,7 @@ bool utf8_valid(const char *text, size_t n);
 kvt_status utf8_repair(const char *text, size_t n, byte_list *out);
 /* How many of the last bytes (0 .. 3) are the beginning of a character that more bytes could complete. */
 size_t utf8_unfinished(const char *text, size_t n);
+/* How many of the first bytes are white space (Unicode's White_Space). */
+size_t utf8_blanks(const char *text, size_t n);
 
 #endif

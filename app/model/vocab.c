@@ -1,4 +1,4 @@
-/* vocab.c - see vocab.h. spellings.c has the byte spelling and the hash. */
+/* vocab.c - see vocab.h. spellings.c has the byte spelling and the hash of spellings. */
 #include "vocab.h"
 
 #include <inttypes.h>
@@ -8,25 +8,24 @@
 #include "base/log.h"
 #include "spelling.h"
 
-enum { TYPE_CONTROL = 3, TYPE_USER_DEFINED = 4 }; /* of tokenizer.ggml.token_type */
-
 static const char TYPES[] = "tokenizer.ggml.token_type";
 
 /* ------------------------------------------------------------------------------------------- reading */
 
-static int64_t type_of(const file_array *types, int32_t id) {
+static vocab_type type_of(const file_array *types, int32_t id) {
     int64_t type = 0;
-    return file_item_i64(types, (size_t)id, &type) ? type : 0;
+    if (!file_item_i64(types, (size_t)id, &type)) return VOCAB_NORMAL;
+    return type >= VOCAB_NORMAL && type <= VOCAB_BYTE ? (vocab_type)type : VOCAB_NORMAL;
 }
 
-static bool is_special(int64_t type) {
-    return type == TYPE_CONTROL || type == TYPE_USER_DEFINED;
+static bool is_special(vocab_type type) {
+    return type == VOCAB_CONTROL || type == VOCAB_UNKNOWN || type == VOCAB_USER;
 }
 
-/* Where the file gives no types, no token is special. */
-static kvt_status read_types(const model_file *f, int32_t n, file_array *types, error_text *err) {
+/* Where the file gives no types, no token is special; but which tokens are bytes has to be told. */
+static kvt_status read_types(const model_file *f, int32_t n, vocab_style style, file_array *types, error_text *err) {
     *types = (file_array){0};
-    if (!file_has(f, TYPES)) return KVT_OK;
+    if (!file_has(f, TYPES) && style == VOCAB_BYTES) return KVT_OK;
     TRY(file_array_any(f, TYPES, types, err));
     if (types->n != (size_t)n)
         return file_fail(f, err, KVT_E_CORRUPT, "%s has %zu entries for %" PRId32 " tokens", TYPES, types->n, n);
@@ -43,57 +42,70 @@ static kvt_status take_memory(vocab *v, const spellings *s, const file_array *ty
     }
     v->bytes = malloc(n_bytes + 1);
     v->start = malloc(((size_t)v->n + 1) * sizeof *v->start);
-    v->control = calloc((size_t)v->n, sizeof *v->control);
+    v->type = malloc((size_t)v->n * sizeof *v->type);
     v->special = calloc(v->n_special + 1, sizeof *v->special);
-    return v->bytes && v->start && v->control && v->special ? KVT_OK : KVT_E_MEMORY;
+    return v->bytes && v->start && v->type && v->special ? KVT_OK : KVT_E_MEMORY;
 }
 
-/* Special tokens stand in the file as they are typed, and so does a token with a character that spells no byte. */
-static size_t write_bytes(char *to, file_text text, bool special) {
+/* The bytes of a token, or -1 for one that is a byte and not spelled as such. */
+static ptrdiff_t write_bytes(char *to, file_text text, vocab_style style, vocab_type *type) {
     size_t n;
-    if (!special && spelling_to_bytes(text, to, &n)) return n;
+    bool literal = *type == VOCAB_CONTROL || *type == VOCAB_UNKNOWN || (*type == VOCAB_USER && style == VOCAB_BYTES);
+    if (!literal && style == VOCAB_SPACES) {
+        if (*type == VOCAB_BYTE) return spelling_to_byte(text, to) ? 1 : -1;
+        return (ptrdiff_t)spelling_to_blanks(text, to);
+    }
+    if (!literal && spelling_to_bytes(text, to, &n)) return (ptrdiff_t)n;
+    if (!literal) *type = VOCAB_UNUSED;
     memcpy(to, text.at, text.n);
-    return text.n;
-}
-
-static int compare(const vocab_special *a, const char *at, size_t n) {
-    int order = memcmp(a->at, at, a->n < n ? a->n : n);
-    return order ? order : (a->n > n) - (a->n < n);
+    return (ptrdiff_t)text.n;
 }
 
 static int by_bytes(const void *a, const void *b) {
-    const vocab_special *y = b;
-    return compare(a, y->at, y->n);
+    const vocab_special *x = a, *y = b;
+    int order = memcmp(x->at, y->at, x->n < y->n ? x->n : y->n);
+    if (order == 0) order = (x->n > y->n) - (x->n < y->n);
+    return order ? order : (x->id > y->id) - (x->id < y->id); /* of two that are alike the last counts */
 }
 
-kvt_status vocab_open(vocab *v, const model_file *f, const spellings *s, int32_t n, error_text *err) {
-    file_array types;
-    v->n = n;
-    TRY(read_types(f, n, &types, err));
-    if (take_memory(v, s, &types) != KVT_OK)
-        return file_fail(f, err, KVT_E_MEMORY, "no memory for a vocabulary of %" PRId32 " tokens", n);
+static kvt_status read_tokens(vocab *v, const model_file *f, const spellings *s, const file_array *types,
+                              vocab_style style, error_text *err) {
     size_t used = 0, k = 0;
-    for (int32_t id = 0; id < n; id++) {
-        int64_t type = type_of(&types, id);
+    for (int32_t id = 0; id < v->n; id++) {
+        vocab_type type = type_of(types, id);
+        ptrdiff_t n = write_bytes(v->bytes + used, s->of[id], style, &type);
+        if (n < 0)
+            return file_fail(f, err, KVT_E_CORRUPT, "token %" PRId32 ", \"%.*s\", is a byte but not spelled as one", id,
+                             FILE_SHOW(s->of[id]));
+        v->type[id] = (uint8_t)type;
         v->start[id] = used;
-        used += write_bytes(v->bytes + used, s->of[id], is_special(type));
-        v->control[id] = type == TYPE_CONTROL;
-        size_t length = used - v->start[id];
-        if (!is_special(type) || length == 0) continue; /* an empty one would be found everywhere */
-        v->special[k++] = (vocab_special){v->bytes + v->start[id], length, id, type == TYPE_CONTROL};
-        v->special_first[(unsigned char)v->bytes[v->start[id]]] = true;
+        used += (size_t)n;
+        if (!is_special(type) || n == 0) continue; /* an empty one would be found everywhere */
+        v->special[k++] = (vocab_special){vocab_bytes(v, id), (size_t)n, id, .user = type == VOCAB_USER};
+        v->special_first[(unsigned char)*vocab_bytes(v, id)] = true;
     }
-    v->start[n] = used;
+    v->start[v->n] = used;
     v->n_special = k;
     qsort(v->special, k, sizeof *v->special, by_bytes);
     return KVT_OK;
 }
 
+kvt_status vocab_open(vocab *v, const model_file *f, const spellings *s, int32_t n, vocab_style style,
+                      error_text *err) {
+    file_array types;
+    v->n = n;
+    TRY(read_types(f, n, style, &types, err));
+    if (take_memory(v, s, &types) != KVT_OK)
+        return file_fail(f, err, KVT_E_MEMORY, "no memory for a vocabulary of %" PRId32 " tokens", n);
+    return read_tokens(v, f, s, &types, style, err);
+}
+
 void vocab_close(vocab *v) {
     free(v->bytes);
     free(v->start);
-    free(v->control);
+    free(v->type);
     free(v->special);
+    free(v->slot);
     *v = (vocab){0};
 }
 
@@ -110,13 +122,13 @@ static size_t lower_bound(const vocab *v, size_t first, size_t last, size_t dept
 }
 
 /* Sorted names are a tree: [first, last) are those that agree with the text so far, the shortest in front. */
-const vocab_special *vocab_special_at(const vocab *v, const char *text, size_t n, bool control) {
+const vocab_special *vocab_special_at(const vocab *v, const char *text, size_t n, unsigned wanted) {
     const vocab_special *longest = NULL;
     if (n == 0 || !v->special_first[(unsigned char)text[0]]) return NULL;
     size_t first = 0, last = v->n_special;
     for (size_t depth = 0;; depth++) {
         for (; first < last && v->special[first].n == depth; first++)
-            if (control || !v->special[first].control) longest = &v->special[first];
+            if (wanted & (v->special[first].user ? SPECIAL_USER : SPECIAL_CONTROL)) longest = &v->special[first];
         if (first == last || depth == n) return longest;
         int byte = (unsigned char)text[depth];
         first = lower_bound(v, first, last, depth, byte);
@@ -125,7 +137,32 @@ const vocab_special *vocab_special_at(const vocab *v, const char *text, size_t n
 }
 
 const vocab_special *vocab_special_find(const vocab *v, const char *text, size_t n) {
-    for (size_t i = 0; i < v->n_special; i++)
-        if (compare(&v->special[i], text, n) == 0) return &v->special[i];
-    return NULL;
+    const vocab_special *longest = vocab_special_at(v, text, n, SPECIAL_CONTROL | SPECIAL_USER);
+    return longest && longest->n == n ? longest : NULL;
+}
+
+/* ---------------------------------------------------------------------------------------- bytes to token */
+
+/* The slot of the token of these bytes, or the empty one where it belongs; half full at most, there is always one. */
+static size_t slot_of(const vocab *v, const char *bytes, size_t n) {
+    size_t i = spelling_hash(bytes, n) & (v->n_slots - 1);
+    for (;; i = (i + 1) & (v->n_slots - 1)) {
+        int32_t id = v->slot[i];
+        if (id < 0 || (vocab_length(v, id) == n && memcmp(vocab_bytes(v, id), bytes, n) == 0)) return i;
+    }
+}
+
+kvt_status vocab_index(vocab *v) {
+    for (v->n_slots = 2; v->n_slots < 2 * (size_t)v->n;) v->n_slots *= 2;
+    v->slot = malloc(v->n_slots * sizeof *v->slot);
+    if (!v->slot) return KVT_E_MEMORY;
+    memset(v->slot, 0xFF, v->n_slots * sizeof *v->slot);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->type[id] == VOCAB_NORMAL && vocab_length(v, id))
+            v->slot[slot_of(v, vocab_bytes(v, id), vocab_length(v, id))] = id; /* as above */
+    return KVT_OK;
+}
+
+int32_t vocab_find(const vocab *v, const char *bytes, size_t n) {
+    return v->slot[slot_of(v, bytes, n)];
 }
