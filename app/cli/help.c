@@ -88,7 +88,8 @@ void help_print(FILE *to, const command *c) {
     if (c->run) options_print(to, c, defaults);
     else commands_print(to, c);
     examples_print(to, c);
-    if (!c->run) fprintf(to, "\nkvtile %s with one of these and --help lists its options.\n", c->name);
+    int n_word = (int)strcspn(c->usage, " "); /* what a family calls its members */
+    if (!c->run) fprintf(to, "\nkvtile %s %.*s --help lists its options.\n", c->name, n_word, c->usage);
     else if (!c->minor) fprintf(to, "\n%s", STATUSES);
     free(defaults);
 }
