@@ -300,7 +300,47 @@ static void a_stop_text_leaves_the_sequence_as_sampled(void **state) {
     engine_close(e);
 }
 
-static void bad_stop_texts_are_refused(void **state) {
+/* Each row is the model's own distribution, whatever the sampling rules made of it. */
+static void check_logprobs(void *ctx, int index, const float *logits) {
+    byte_list *rows = ctx;
+    token_logprob row[4];
+    (void)index;
+    logprobs_of(logits, model_config_of(tiny)->n_vocab, 0, 3, row);
+    assert_int_equal(byte_list_add(rows, row, sizeof row), KVT_OK);
+}
+
+static void log_probabilities_come_with_the_tokens(void **state) {
+    (void)state;
+    engine *e = open_engine(KVT_PAGED, 128);
+    byte_list rows = { 0 };
+    generate_options g = hot(N_ANSWER);
+    g.logprobs = true;
+    g.n_top = 3;
+    g.sampling.repeat_penalty = 1.4;
+    g.on_logits = check_logprobs;
+    g.ctx = &rows;
+    answer a = ask(e, prompt_ids, N_PROMPT, g);
+    assert_int_equal(a.n_top, 3);
+    assert_int_equal(rows.n, (size_t)a.n_tokens * 4 * sizeof(token_logprob));
+    for (int i = 0; i < a.n_tokens; i++) {
+        const token_logprob *row = a.logprobs + 4 * i, *own = (const token_logprob *)(void *)rows.at + 4 * i;
+        assert_int_equal(row[0].id, a.tokens[i]);
+        assert_true(row[0].logprob <= row[1].logprob);
+        for (int j = 1; j < 4; j++) {
+            assert_int_equal(row[j].id, own[j].id);
+            assert_true(row[j].logprob == own[j].logprob);
+            if (row[j].id == a.tokens[i]) assert_true(row[j].logprob == row[0].logprob);
+        }
+    }
+    byte_list_free(&rows);
+    answers_free(&a, 1);
+    answer plain = ask(e, prompt_ids, N_PROMPT, hot(3));
+    assert_null(plain.logprobs);
+    answers_free(&plain, 1);
+    engine_close(e);
+}
+
+static void bad_options_are_refused(void **state) {
     (void)state;
     engine *e = open_engine(KVT_PAGED, 128);
     error_text err = { "" };
@@ -313,6 +353,14 @@ static void bad_stop_texts_are_refused(void **state) {
     g.n_stop_texts = 1;
     assert_int_equal(generate(e, &g, &a, &err), KVT_E_ARGUMENT);
     assert_non_null(strstr(err.text, "stop text"));
+    g.n_stop_texts = 0;
+    g.n_top = LOGPROBS_TOP_MAX + 1;
+    assert_int_equal(generate(e, &g, &a, &err), KVT_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "21"));
+    g.n_top = 0;
+    g.sampling.typical = 1.5;
+    assert_int_equal(generate(e, &g, &a, &err), KVT_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "typical"));
     answers_free(&a, 1);
     engine_close(e);
 }
@@ -331,14 +379,14 @@ typedef struct dictation {
 static void dictation_open(dictation *d, const char *stop) {
     *d = (dictation){ .opt = { .on_text = hear_text, .ctx = &d->h } };
     assert_int_equal(stop_list_new(&d->stops, &stop, 1), KVT_OK);
-    assert_int_equal(writer_open(&d->w, &d->a, 100, model_tokenizer(tiny), d->stops, &d->opt), KVT_OK);
+    assert_int_equal(writer_open(&d->w, &d->a, 100, tiny, d->stops, &d->opt), KVT_OK);
 }
 
 static void dictate(dictation *d, const char *text) {
     token_list ids = { 0 };
     assert_int_equal(tokenizer_encode(model_tokenizer(tiny), text, strlen(text), true, &ids), KVT_OK);
     for (size_t i = 0; i < ids.n && d->a.finish == FINISH_NONE; i++)
-        assert_int_equal(writer_add(&d->w, ids.id[i]), KVT_OK);
+        assert_int_equal(writer_add(&d->w, ids.id[i], NULL), KVT_OK);
     token_list_free(&ids);
 }
 
@@ -383,7 +431,7 @@ static void characters_come_whole(void **state) {
     assert_int_equal(tokenizer_encode(model_tokenizer(tiny), "日本x", 7, false, &ids), KVT_OK);
     assert_true(ids.n > 3); /* tokens that are parts of characters */
     for (size_t i = 0; i < ids.n; i++) {
-        assert_int_equal(writer_add(&d.w, ids.id[i]), KVT_OK);
+        assert_int_equal(writer_add(&d.w, ids.id[i], NULL), KVT_OK);
         assert_true(d.h.text.n == 0 || d.h.text.n == 3);
     }
     assert_int_equal(d.a.finish, FINISH_STOP);
@@ -394,7 +442,7 @@ static void characters_come_whole(void **state) {
     dictation_open(&d, "zz"); /* half a character at the end comes out as it is */
     assert_int_equal(tokenizer_encode(model_tokenizer(tiny), "é", 2, false, &ids), KVT_OK);
     assert_true(ids.n == 2);
-    assert_int_equal(writer_add(&d.w, ids.id[0]), KVT_OK);
+    assert_int_equal(writer_add(&d.w, ids.id[0], NULL), KVT_OK);
     assert_bytes(&d.h.text, "", 0);
     assert_int_equal(writer_end(&d.w, FINISH_LENGTH), KVT_OK);
     assert_bytes(&d.h.text, "\xC3", 1);
@@ -431,7 +479,8 @@ int main(void) {
         cmocka_unit_test(text_is_what_the_tokens_decode_to),
         cmocka_unit_test(an_answer_ends_before_its_stop_text),
         cmocka_unit_test(a_stop_text_leaves_the_sequence_as_sampled),
-        cmocka_unit_test(bad_stop_texts_are_refused),
+        cmocka_unit_test(log_probabilities_come_with_the_tokens),
+        cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(text_waits_while_it_may_be_a_stop_text),
         cmocka_unit_test(characters_come_whole),
         cmocka_unit_test(a_token_may_go_beyond_the_stop_text),

@@ -129,6 +129,44 @@ static void what_is_left_agrees_with_hugging_face(void **state) {
     assert_true(i >= 50);
 }
 
+static void check_logprob(const json_t *row) {
+    token_logprob out[1 + LOGPROBS_TOP_MAX];
+    const json_t *top = json_object_get(row, "top"), *values = json_object_get(row, "top_logprobs");
+    int n_top = (int)json_array_size(top), n_vocab = int_of(row, "n_vocab", 0);
+    double sum = 0;
+    float *logits = logits_of(row);
+    for (int n = 0; n <= n_top; n++) {
+        logprobs_of(logits, n_vocab, int_of(row, "token", 0), n, out);
+        assert_int_equal(out[0].id, int_of(row, "token", 0));
+        assert_true(fabs(out[0].logprob - real_of(row, "logprob", 0)) <= 1e-12);
+    }
+    for (int i = 0; i < n_top; i++) {
+        assert_int_equal(out[1 + i].id, json_integer_value(json_array_get(top, (size_t)i)));
+        assert_true(fabs(out[1 + i].logprob - json_number_value(json_array_get(values, (size_t)i))) <= 1e-12);
+        sum += exp(out[1 + i].logprob);
+    }
+    assert_true(sum <= 1 + 1e-12 && (n_top < n_vocab || sum >= 1 - 1e-12));
+    free(logits);
+}
+
+static void log_probabilities_agree_with_torch(void **state) {
+    (void)state;
+    size_t i;
+    json_t *row, *rows = json_object_get(vectors, "logprobs");
+    json_array_foreach(rows, i, row) check_logprob(row);
+    assert_true(i >= 5);
+}
+
+static void log_probabilities_of_equals_and_of_the_impossible(void **state) {
+    (void)state;
+    const float logits[] = { 1, 2, -INFINITY, 2, 1 };
+    token_logprob out[6];
+    logprobs_of(logits, 5, 2, 5, out);
+    static const int expected[] = { 2, 1, 3, 0, 4, 2 };
+    for (int i = 0; i < 6; i++) assert_int_equal(out[i].id, expected[i]);
+    assert_true(out[0].logprob == -INFINITY && out[5].logprob == -INFINITY && out[1].logprob == out[2].logprob);
+}
+
 /* ------------------------------------------------------------------------------------------------- ranking */
 
 enum { MANY = 3000 };
@@ -176,6 +214,8 @@ static void ranking_agrees_with_sorting(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_agrees_with_hugging_face),
+        cmocka_unit_test(log_probabilities_agree_with_torch),
+        cmocka_unit_test(log_probabilities_of_equals_and_of_the_impossible),
         cmocka_unit_test(ranking_agrees_with_sorting),
     };
     return cmocka_run_group_tests(tests, read_vectors, drop_vectors);

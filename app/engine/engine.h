@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "logprob.h"
 #include "model/model.h"
 #include "sample.h"
 #include "stop.h"
@@ -103,6 +104,8 @@ typedef struct answer {
     int n_tokens;
     byte_list text; /* up to the stop text; control tokens have none */
     int n_shown;    /* tokens that lie before the stop text whole; without a stop text all */
+    token_logprob *logprobs; /* [n_tokens][1 + n_top]: each token's own, then the likeliest; NULL: not asked for */
+    int n_top;
     finish_reason finish;
     uint64_t first_ns, last_ns; /* when the first and last token were there, from the start of generate */
 } answer;
@@ -117,6 +120,8 @@ typedef struct generate_options {
     /* An answer ends before the first of these texts that is whole, whatever tokens spell it. None is empty. */
     const char *const *stop_texts; /* [n_stop_texts] */
     int n_stop_texts;              /* 0 .. STOP_TEXTS_MAX */
+    bool logprobs;                 /* keep how likely the model held each token to be, before penalties and rules */
+    int n_top;                     /* and the likeliest ones with it: 0 .. LOGPROBS_TOP_MAX, cut to the vocabulary */
 
     /* All may be NULL. index = prompt * n_samples + sample. */
     void (*on_logits)(void *ctx, int index, const float *logits); /* [n_vocab], before each token */
@@ -131,8 +136,8 @@ typedef struct generate_options {
 
 /* Answer the prompts: answers [n_prompts * n_samples], to be freed with answers_free also after a failure.
  * The engine needs sequences_max of n_prompts * n_samples.
- * KVT_E_ARGUMENT: logits that are not numbers, an empty stop text or too many; KVT_E_LIMIT: a prompt longer than the
- * context. */
+ * KVT_E_ARGUMENT: logits that are not numbers, sampling options, stop texts or an n_top out of their ranges;
+ * KVT_E_LIMIT: a prompt longer than the context. */
 kvt_status generate(engine *e, const generate_options *opt, answer *answers, error_text *err);
 
 /* Answer a living sequence: compute what waits in it, then token by token. It stays alive and holds the answer's tokens

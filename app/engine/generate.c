@@ -76,7 +76,7 @@ static kvt_status extend(run *r, work *w) {
                            history.n_tokens);
     a->last_ns = sys_now_ns() - r->start_ns;
     if (a->n_tokens == 0) a->first_ns = a->last_ns;
-    if (writer_add(&w->writer, token) != KVT_OK) return no_memory(r);
+    if (writer_add(&w->writer, token, logits) != KVT_OK) return no_memory(r);
     finish_reason reason = follow(r, w, token);
     return reason == FINISH_NONE ? KVT_OK : finish(r, w, reason);
 }
@@ -142,6 +142,9 @@ static kvt_status stops_take(run *r) {
 static kvt_status run_open(run *r) {
     int n_vocab = model_config_of(engine_model(r->e))->n_vocab;
     TRY(sample_options_check(&r->opt->sampling, n_vocab, r->err));
+    if (r->opt->n_top < 0 || r->opt->n_top > LOGPROBS_TOP_MAX)
+        return engine_fail(r->err, KVT_E_ARGUMENT, "log-probabilities of %d tokens: at most %d", r->opt->n_top,
+                           LOGPROBS_TOP_MAX);
     TRY(stops_take(r));
     r->sampler = sampler_new(n_vocab);
     r->works = calloc((size_t)r->n_works, sizeof r->works[0]);
@@ -164,7 +167,7 @@ static kvt_status work_begin(run *r, int i, int n_before, answer *out) {
     if (room > r->opt->tokens_max) room = r->opt->tokens_max;
     w->number = r->opt->draw + (uint64_t)(i % r->n_samples);
     w->n_before = n_before;
-    if (writer_open(&w->writer, out, room, model_tokenizer(engine_model(r->e)), r->stops, r->opt) != KVT_OK)
+    if (writer_open(&w->writer, out, room, engine_model(r->e), r->stops, r->opt) != KVT_OK)
         return no_memory(r);
     w->writer.index = i;
     return KVT_OK;
@@ -230,6 +233,7 @@ kvt_status generate_on(engine *e, int seq, const generate_options *opt, answer *
 void answers_free(answer *answers, int n) {
     for (int i = 0; i < n; i++) {
         free(answers[i].tokens);
+        free(answers[i].logprobs);
         byte_list_free(&answers[i].text);
         answers[i] = (answer){ 0 };
     }

@@ -6,13 +6,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-kvt_status writer_open(writer *w, answer *out, int tokens_max, const tokenizer *t, const stop_list *stops,
+kvt_status writer_open(writer *w, answer *out, int tokens_max, const model *m, const stop_list *stops,
                        const generate_options *opt) {
     size_t bytes_tokens, bytes_ends;
-    *w = (writer){ .out = out, .opt = opt, .stops = stops, .decoder = tokenizer_decoder_of(t, false) };
+    *w = (writer){ .out = out, .opt = opt, .stops = stops, .n_vocab = model_config_of(m)->n_vocab };
+    w->decoder = tokenizer_decoder_of(model_tokenizer(m), false);
     if (!mem_mul((size_t)tokens_max, sizeof out->tokens[0], &bytes_tokens)) return KVT_E_MEMORY;
     if (!mem_mul((size_t)tokens_max, sizeof w->ends[0], &bytes_ends)) return KVT_E_MEMORY;
-    *out = (answer){ .tokens = malloc(bytes_tokens) };
+    *out = (answer){ .tokens = malloc(bytes_tokens), .n_top = opt->n_top < w->n_vocab ? opt->n_top : w->n_vocab };
     w->ends = malloc(bytes_ends);
     return out->tokens && w->ends ? KVT_OK : KVT_E_MEMORY;
 }
@@ -45,8 +46,25 @@ static void read_on(writer *w) {
     w->n_told = certain;
 }
 
-kvt_status writer_add(writer *w, int32_t token) {
+/* Room grows by doubling: 21 numbers a token for a whole context would be a lot to ask for at once. */
+static kvt_status add_logprobs(writer *w, int32_t token, const float *logits) {
     answer *a = w->out;
+    size_t row = 1 + (size_t)a->n_top, n = (size_t)a->n_tokens * row, bytes;
+    if (n + row > w->logprobs_room) {
+        size_t room = n ? 2 * n : 16 * row;
+        if (!mem_mul(room, sizeof a->logprobs[0], &bytes)) return KVT_E_MEMORY;
+        token_logprob *grown = realloc(a->logprobs, bytes);
+        if (!grown) return KVT_E_MEMORY;
+        a->logprobs = grown;
+        w->logprobs_room = room;
+    }
+    logprobs_of(logits, w->n_vocab, token, a->n_top, a->logprobs + n);
+    return KVT_OK;
+}
+
+kvt_status writer_add(writer *w, int32_t token, const float *logits) {
+    answer *a = w->out;
+    if (w->opt->logprobs) TRY(add_logprobs(w, token, logits));
     TRY(tokenizer_push(&w->decoder, token, &a->text));
     a->tokens[a->n_tokens] = token;
     w->ends[a->n_tokens++] = a->text.n + (size_t)w->decoder.n_tail;
