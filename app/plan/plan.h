@@ -3,8 +3,10 @@
 #ifndef PLAN_H
 #define PLAN_H
 
+#include "capacity.h"
 #include "occupancy.h"
 #include "policy.h"
+#include "shape.h"
 #include "sweep.h"
 #include "trace.h"
 

@@ -33,8 +33,8 @@ void evict_carve(evict *v, carve *a, int n_blocks);
 void evict_open(evict *v, index_table *index);
 
 /* A request begins: ages are counted in requests.
- * n_new: blocks of it that are not known. gap: requests since the last one of its known blocks was read; 0: it knows none,
- * or only the first. */
+ * n_new: blocks of it that are not known. gap: requests since the last one of its known blocks was read; 0: it knows
+ * none, or only the first. */
 void evict_begin(evict *v, int n_new, uint32_t gap);
 /* It holds a block of the cache, which has `depth` blocks before it in its prefix: it cannot leave until evict_release.
  * open: the block is not full. */
