@@ -45,12 +45,18 @@ typedef struct common_options {
 
 common_options common_options_default(void);
 kvt_math common_math(const common_options *c);
-/* Rows for the table of a command whose struct T has `common_options common`, and `sample_options sampling` where it
- * samples; written down in rows.c. */
-extern const option_rows rows_model, rows_sampling, rows_cache, rows_formats, rows_machine, rows_threads, rows_chunk,
+/* What is said of an answer in texts. */
+typedef struct sampling_texts {
+    option_texts bias, stop;
+} sampling_texts;
+
+/* Rows for the table of a command whose struct T has `common_options common`, and where it samples `sample_options
+ * sampling` and `sampling_texts texts`; written down in rows.c. */
+extern const option_rows rows_model, rows_sampling, rows_sampling_texts, rows_cache, rows_formats, rows_machine, rows_threads, rows_chunk,
     rows_json;
 #define OPTION_MODEL(T) OPTION_ROWS_OF(rows_model, T, common)
 #define OPTION_SAMPLING(T) OPTION_ROWS_OF(rows_sampling, T, sampling)
+#define OPTION_SAMPLING_TEXTS(T) OPTION_ROWS_OF(rows_sampling_texts, T, texts)
 #define OPTION_CACHE_ALL(T) OPTION_ROWS_OF(rows_cache, T, common), OPTION_ROWS_OF(rows_formats, T, common)
 #define OPTION_FORMATS(T) OPTION_ROWS_OF(rows_formats, T, common)
 #define OPTION_MACHINE(T) OPTION_ROWS_OF(rows_machine, T, common), OPTION_ROWS_OF(rows_threads, T, common)
@@ -60,6 +66,15 @@ extern const option_rows rows_model, rows_sampling, rows_cache, rows_formats, ro
 
 /* Engine options from common ones; the context and the number of sequences are the command's. */
 engine_options common_engine_options(const common_options *c);
+
+/* The biases of a sample_options, which points at them. */
+enum { BIASES_MAX = 1024 };
+typedef struct bias_list {
+    sample_bias at[BIASES_MAX];
+    int n;
+} bias_list;
+/* Read what the rows of OPTION_SAMPLING_TEXTS cannot check; OPTIONS_GO, or CLI_USAGE after telling what is wrong. */
+int sampling_texts_read(const char *name, const sampling_texts *texts, bias_list *biases);
 
 /* A model and the pool it runs on. */
 typedef struct loaded {
@@ -115,8 +130,7 @@ typedef struct run_report {
     const engine *engine;
     const prompt *prompts;
     int n_prompts, n_samples;
-    const answer *answers;  /* [n_prompts * n_samples] */
-    const byte_list *texts; /* [n_prompts * n_samples] */
+    const answer *answers; /* [n_prompts * n_samples] */
 } run_report;
 void report_table(const run_report *r);
 int report_json(const run_report *r);

@@ -100,12 +100,38 @@ static json_t *json_tokens(const answer *a) {
     return list;
 }
 
+/* A token in words: its bytes may be part of a character, so they come as numbers too. */
+static json_t *json_logprob(const tokenizer *t, const token_logprob *p) {
+    size_t n = 0;
+    const char *at = tokenizer_bytes(t, p->id, &n);
+    json_t *bytes = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(bytes, json_integer((unsigned char)at[i]));
+    /* JSON has no infinity; nothing possible is as unlikely. */
+    double logprob = p->logprob > -9999 ? p->logprob : -9999;
+    return json_pack("{s:i, s:o, s:o, s:f}", "token", p->id, "text", json_bytes(at, n), "bytes", bytes, "logprob",
+                     logprob);
+}
+
+static json_t *json_logprobs(const tokenizer *t, const answer *a) {
+    json_t *list = json_array();
+    for (int i = 0; i < a->n_tokens; i++) {
+        const token_logprob *row = a->logprobs + (size_t)i * (size_t)(1 + a->n_top);
+        json_t *o = json_logprob(t, row), *top = json_array();
+        for (int j = 1; j <= a->n_top; j++) json_array_append_new(top, json_logprob(t, &row[j]));
+        json_object_set_new(o, "top", top);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 static json_t *json_samples(const run_report *r, int n_answers) {
     json_t *list = json_array();
     for (int i = 0; i < n_answers; i++) {
         const answer *a = &r->answers[i];
-        json_array_append_new(list, json_pack("{s:o, s:o, s:s}", "text", json_bytes(r->texts[i].at, r->texts[i].n),
-                                              "tokens", json_tokens(a), "finish_reason", finish_name(a->finish)));
+        json_t *o = json_pack("{s:o, s:o, s:s}", "text", json_bytes(a->text.at, a->text.n), "tokens", json_tokens(a),
+                              "finish_reason", finish_name(a->finish));
+        if (a->logprobs) json_object_set_new(o, "logprobs", json_logprobs(model_tokenizer(r->loaded->model), a));
+        json_array_append_new(list, o);
     }
     return list;
 }
@@ -130,7 +156,7 @@ int report_json(const run_report *r) {
         "{s:o, s:s, s:s, s:f, s:o, s:o, s:o, s:s, s:I, s:i, s:I, s:I}", "model",
         json_bytes(r->loaded->path, strlen(r->loaded->path)), "arch", model_config_of(r->loaded->model)->arch, "math",
         math_name(f.opt.math), "load_ms", r->loaded->load_ms, "text",
-        json_bytes(r->texts[0].at, r->texts[0].n), "tokens", json_tokens(a), "samples", json_samples(r, f.n_answers),
+        json_bytes(a->text.at, a->text.n), "tokens", json_tokens(a), "samples", json_samples(r, f.n_answers),
         "finish_reason", finish_name(a->finish), "prompt_tokens", (json_int_t)f.prompt_tokens, "cached_tokens", 0,
         "completion_tokens", (json_int_t)f.completion_tokens, "positions_computed",
         (json_int_t)f.count.positions_computed);

@@ -12,15 +12,40 @@ const option_rows rows_model = ROWS(model_table);
 static const option sampling_table[] = {
     OPTION_HEAD("Sampling"),
     { "--temp", "T", OPTION_REAL, offsetof(sample_options, temp), "temperature; 0: the likeliest token each time", 0,
-      100 },
+      100,
+      .more = "Rules apply in this order: --logit-bias, --repeat-penalty, --frequency-penalty and --presence-penalty, "
+              "--temp, --top-k, --top-p, --min-p, --typical. Each sees what the ones before it left; at temperature 0 "
+              "only those before --temp count." },
     { "--top-k", "K", OPTION_INT, offsetof(sample_options, top_k), "only the K likeliest tokens; 0: all", 0, 16777216 },
     { "--top-p", "P", OPTION_REAL, offsetof(sample_options, top_p), "only the likeliest that together reach P; 1: all",
       0, 1 },
     { "--min-p", "P", OPTION_REAL, offsetof(sample_options, min_p),
       "only those P times as likely as the likeliest; 0: all", 0, 1 },
+    { "--typical", "P", OPTION_REAL, offsetof(sample_options, typical),
+      "only the most typical that together reach P; 1: all", 0, 1,
+      .more = "Typical is a token whose log-probability is near the mean of all: neither the obvious nor the odd "
+              "(locally typical sampling)." },
+    { "--repeat-penalty", "R", OPTION_REAL, offsetof(sample_options, repeat_penalty),
+      "make tokens that were there less likely: logits above 0 / R, others * R; 1: none", 0.01, 100 },
+    { "--repeat-last", "N", OPTION_INT, offsetof(sample_options, repeat_last),
+      "the repetition penalty looks at the last N tokens, the prompt's too; 0: all", 0, 16777216 },
+    { "--frequency-penalty", "F", OPTION_REAL, offsetof(sample_options, frequency_penalty),
+      "less F for each time that the answer has a token", -100, 100 },
+    { "--presence-penalty", "F", OPTION_REAL, offsetof(sample_options, presence_penalty),
+      "less F once for a token that the answer has", -100, 100 },
     { "--seed", "S", OPTION_SEED, offsetof(sample_options, seed), "same seed, same text, on every machine" },
 };
 const option_rows rows_sampling = ROWS(sampling_table);
+
+static const option sampling_texts_table[] = {
+    { "--logit-bias", "ID:VALUE,...", OPTION_TEXTS, offsetof(sampling_texts, bias),
+      "add VALUE, -100 to 100, to a token's logit; -inf: never",
+      .more = "Pairs are separated by commas, and the option may be given several times." },
+    { "--stop", "TEXT", OPTION_TEXTS, offsetof(sampling_texts, stop),
+      "end the answer before TEXT; may be given 16 times",
+      .more = "TEXT is found wherever tokens begin and end, and nothing of it is shown." },
+};
+const option_rows rows_sampling_texts = ROWS(sampling_texts_table);
 
 static const option cache_table[] = {
     OPTION_HEAD("Cache"),
@@ -56,7 +81,8 @@ static const option threads_table[] = {
 const option_rows rows_threads = ROWS(threads_table);
 
 static const option chunk_table[] = {
-    { "--chunk", "TOKENS", OPTION_INT, offsetof(common_options, chunk), "most tokens of one step", 1, 65536 },
+    { "--chunk", "TOKENS", OPTION_INT, offsetof(common_options, chunk), "most tokens of one step", 1, 65536,
+      .more = "Ctrl-C ends the work between two steps: of thousands of tokens, not before that step is done." },
 };
 const option_rows rows_chunk = ROWS(chunk_table);
 

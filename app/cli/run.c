@@ -13,7 +13,9 @@ typedef struct run_options {
     common_options common;
     prompt_options prompt;
     sample_options sampling;
+    sampling_texts texts;
     int tokens_max, n_samples;
+    int logprobs; /* -1: not asked for */
     const char *logits;
 } run_options;
 
@@ -24,13 +26,11 @@ typedef struct run_state {
     prompt_list prompts;
     engine *engine;
     int n_answers;
-    answer *answers;             /* [n_answers] */
-    byte_list *texts;            /* [n_answers] */
-    tokenizer_decoder *decoders; /* [n_answers] */
-    size_t printed;              /* bytes of the only answer that are on stdout */
-    row_file *logits;            /* NULL: not asked for */
+    answer *answers;  /* [n_answers] */
+    row_file *logits; /* NULL: not asked for */
     progress progress;
     int failed; /* CLI_FAILED once something could not be written */
+    bias_list biases;
 } run_state;
 
 /* ------------------------------------------------------------------------------------------------- options */
@@ -51,6 +51,7 @@ static const option option_table[] = {
     { "--samples", "N", OPTION_INT, offsetof(run_options, n_samples),
       "answers to each prompt, which is computed once", 1, 1024 },
     OPTION_SAMPLING(run_options),
+    OPTION_SAMPLING_TEXTS(run_options),
     OPTION_CACHE_ALL(run_options),
     { "--ctx", "TOKENS", OPTION_INT, offsetof(run_options, common.ctx),
       "longest prompt and answer together (default: the model's)", 1, 16777216,
@@ -58,6 +59,9 @@ static const option option_table[] = {
     OPTION_MACHINE(run_options),
     OPTION_CHUNK(run_options),
     OPTION_JSON(run_options),
+    { "--logprobs", "K", OPTION_INT, offsetof(run_options, logprobs),
+      "with --json: each token's log-probability, and the K likeliest with theirs", 0, LOGPROBS_TOP_MAX,
+      .more = "They are the model's own, before penalties, temperature and the other rules." },
     { "--logits", "FILE", OPTION_FILE, offsetof(run_options, logits),
       "write float32 [tokens][vocabulary], the row behind each token",
       .more = "The first row is the one behind the prompt's last token. The numbers are little-endian, so that two "
@@ -82,6 +86,7 @@ static void run_defaults(void *options) {
         .sampling = sample_options_default(),
         .tokens_max = 128,
         .n_samples = 1,
+        .logprobs = -1,
     };
 }
 
@@ -95,31 +100,28 @@ static int options_check(const run_options *o) {
         return cli_usage("run",
                          n_sources ? "one of -p, -f, - and --prompts, not several" : "a prompt is wanted: -p, -f or -");
     if (p->system && !p->chat) return cli_usage("run", "--system goes with --chat");
+    if (o->logprobs >= 0 && !o->common.json) return cli_usage("run", "--logprobs goes with --json");
     if (o->logits && (o->n_samples > 1 || p->lines)) return cli_usage("run", "--logits is for a single answer");
     return OPTIONS_GO;
 }
 
 /* ------------------------------------------------------------------------------------------------ callbacks */
 
+static void on_token(void *ctx, int index, int32_t token) {
+    run_state *r = ctx;
+    (void)index, (void)token;
+    progress_clear(&r->progress);
+}
+
 /* Text of a single answer goes out as it comes; of several it waits, so that they do not mix. */
-static void print_new(run_state *r) {
-    const byte_list *text = &r->texts[0];
-    if (r->opt->common.json || r->n_answers > 1 || r->printed == text->n) return;
-    fwrite(text->at + r->printed, 1, text->n - r->printed, stdout);
-    r->printed = text->n;
+static void on_text(void *ctx, int index, const char *bytes, size_t n) {
+    run_state *r = ctx;
+    (void)index;
+    if (r->opt->common.json || r->n_answers > 1) return;
+    fwrite(bytes, 1, n, stdout);
     if (fflush(stdout) == 0) return;
     if (errno != EPIPE) r->failed = cli_fail("stdout: %s", strerror(errno));
     cli_stop = 1;
-}
-
-static void on_token(void *ctx, int index, int32_t token) {
-    run_state *r = ctx;
-    if (tokenizer_push(&r->decoders[index], token, &r->texts[index]) != KVT_OK) {
-        r->failed = cli_fail("no memory for the text");
-        cli_stop = 1;
-    }
-    progress_clear(&r->progress);
-    print_new(r);
 }
 
 static void on_logits(void *ctx, int index, const float *logits) {
@@ -182,13 +184,8 @@ static int engine_prepare(run_state *r) {
 }
 
 static int answers_prepare(run_state *r) {
-    size_t n = (size_t)r->n_answers;
-    r->answers = calloc(n, sizeof *r->answers);
-    r->texts = calloc(n, sizeof *r->texts);
-    r->decoders = calloc(n, sizeof *r->decoders);
-    if (!r->answers || !r->texts || !r->decoders) return cli_fail("no memory for %d answers", r->n_answers);
-    for (int i = 0; i < r->n_answers; i++)
-        r->decoders[i] = tokenizer_decoder_of(model_tokenizer(r->loaded.model), false);
+    r->answers = calloc((size_t)r->n_answers, sizeof *r->answers);
+    if (!r->answers) return cli_fail("no memory for %d answers", r->n_answers);
     if (!r->opt->logits) return CLI_DONE;
     r->logits = row_file_open(r->opt->logits, (size_t)model_config_of(r->loaded.model)->n_vocab);
     return r->logits ? CLI_DONE : CLI_FAILED;
@@ -196,10 +193,9 @@ static int answers_prepare(run_state *r) {
 
 static int answers_print(run_state *r) {
     if (r->opt->common.json) return CLI_DONE;
-    print_new(r);
     for (int i = 0; i < r->n_answers && r->n_answers > 1; i++) {
         printf("[%d] ", i + 1);
-        fwrite(r->texts[i].at, 1, r->texts[i].n, stdout);
+        fwrite(r->answers[i].text.at, 1, r->answers[i].text.n, stdout);
         putchar('\n');
     }
     if (r->n_answers == 1) putchar('\n');
@@ -214,7 +210,6 @@ static int report(run_state *r) {
         .n_prompts = r->prompts.n,
         .n_samples = r->opt->n_samples,
         .answers = r->answers,
-        .texts = r->texts,
     };
     if (r->opt->common.json) return report_json(&rep);
     report_table(&rep);
@@ -229,19 +224,24 @@ static int answer_all(run_state *r) {
         .n_samples = r->opt->n_samples,
         .tokens_max = r->opt->tokens_max,
         .sampling = r->opt->sampling,
+        .stop_texts = r->opt->texts.stop.text,
+        .n_stop_texts = r->opt->texts.stop.n,
+        .logprobs = r->opt->logprobs >= 0,
+        .n_top = r->opt->logprobs > 0 ? r->opt->logprobs : 0,
         .on_logits = r->logits ? on_logits : NULL,
         .on_token = on_token,
+        .on_text = on_text,
         .on_progress = on_progress,
         .ctx = r,
         .stop = &cli_stop,
     };
+    g.sampling.bias = r->biases.at;
+    g.sampling.n_bias = r->biases.n;
     cli_catch_interrupt();
     r->progress = progress_of("reading the prompt");
     kvt_status status = generate(r->engine, &g, r->answers, &err);
     progress_clear(&r->progress);
     if (status != KVT_OK) return cli_fail("%s: %s", r->loaded.path, err.text);
-    for (int i = 0; i < r->n_answers; i++)
-        if (tokenizer_flush(&r->decoders[i], &r->texts[i]) != KVT_OK) return cli_fail("no memory for the text");
     bool reader_gone = ferror(stdout);
     if (!reader_gone && !r->failed) r->failed = answers_print(r);
     if (!reader_gone && !r->failed) r->failed = report(r);
@@ -267,14 +267,13 @@ static int run_command(const void *options) {
     int status = options_check(opt);
     if (status != OPTIONS_GO) return status;
     run_state r = { .opt = opt };
+    status = sampling_texts_read("run", &opt->texts, &r.biases);
+    if (status != OPTIONS_GO) return status;
     status = run(&r);
 
     row_file_drop(r.logits);
     if (r.answers) answers_free(r.answers, r.n_answers);
-    for (int i = 0; r.texts && i < r.n_answers; i++) byte_list_free(&r.texts[i]);
     free(r.answers);
-    free(r.texts);
-    free(r.decoders);
     engine_close(r.engine);
     prompts_free(&r.prompts);
     loaded_close(&r.loaded);
@@ -288,8 +287,8 @@ const command command_run = {
     .about = "Generate from a prompt. The text goes to stdout as it comes, what the cache did and saved to stderr.",
     .more = "Several answers are written when all are there, each behind its number.\n\n"
             "With --json there is one object instead of text: model, arch, math, load_ms, text and tokens of the first "
-            "answer, samples with text, tokens and finish_reason of each, finish_reason, prompt_tokens, cached_tokens, "
-            "completion_tokens, positions_computed, ttft_ms, tpot_ms, prefill_tokens_per_s, decode_tokens_per_s, "
+            "answer, samples with text, tokens and finish_reason (stop, length, interrupted) of each, finish_reason, "
+            "prompt_tokens, cached_tokens, completion_tokens, positions_computed, ttft_ms, tpot_ms, prefill_tokens_per_s, decode_tokens_per_s, "
             "threads, cpu, and cache.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,

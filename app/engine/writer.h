@@ -25,7 +25,8 @@ kvt_status writer_open(writer *w, answer *out, int tokens_max, const model *m, c
                        const generate_options *opt);
 void writer_close(writer *w); /* the answer stays */
 
-/* One token more, sampled from these logits (read where log-probabilities are asked for). Where a stop text is whole with it, the answer's finish becomes FINISH_STOP. */
+/* One token more, sampled from these logits [n_vocab], which are read where log-probabilities are asked for. Where a
+ * stop text is whole with it, the answer's finish becomes FINISH_STOP. */
 kvt_status writer_add(writer *w, int32_t token, const float *logits);
 /* The answer is over: what was held back is told, and everything is counted. A finish that is set stays. */
 kvt_status writer_end(writer *w, finish_reason reason);
