@@ -287,9 +287,10 @@ const command command_run = {
     .about = "Generate from a prompt. The text goes to stdout as it comes, what the cache did and saved to stderr.",
     .more = "Several answers are written when all are there, each behind its number.\n\n"
             "With --json there is one object instead of text: model, arch, math, load_ms, text and tokens of the first "
-            "answer, samples with text, tokens and finish_reason (stop, length, interrupted) of each, finish_reason, "
-            "prompt_tokens, cached_tokens, completion_tokens, positions_computed, ttft_ms, tpot_ms, prefill_tokens_per_s, decode_tokens_per_s, "
-            "threads, cpu, and cache.",
+            "answer, samples with text, tokens and finish_reason (stop, length or interrupted) of each, "
+            "finish_reason, prompt_tokens, cached_tokens, completion_tokens, positions_computed, ttft_ms, tpot_ms, "
+            "prefill_tokens_per_s, decode_tokens_per_s, threads, cpu, and cache. With --logprobs each of the samples "
+            "has logprobs, a list with token, text, bytes, logprob and top of each token.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),
