@@ -218,8 +218,8 @@ typedef struct kvt_layer_use {
 
 /* Of a sequence of n_tokens tokens, for any kind of layer. block_tokens is 16, 32 or 64.
  * KVT_E_ARGUMENT, KVT_E_UNSUPPORTED: a bad description. KVT_E_LIMIT: a size overflows. */
-KVT_API kvt_status kvt_layer_bytes(const kvt_layer *layer, kvt_format k_format, kvt_format v_format, int block_tokens,
-                                   size_t n_tokens, kvt_layer_use *out);
+KVT_API kvt_status kvt_layer_bytes(const kvt_layer *layer, kvt_format k_format, kvt_format v_format,
+                                   int block_tokens, size_t n_tokens, kvt_layer_use *out);
 
 /* ------------------------------------------------------------------------------------ open and close */
 
@@ -297,8 +297,8 @@ KVT_API kvt_status kvt_abort(kvt_cache *cache, const kvt_batch *batch);
 
 /* -------------------------------------------------------------------------- prefixes without their bytes */
 
-/* Which blocks of which prefixes a cache of so many blocks would hold: its pool and its eviction, and nothing of keys and
- * values. For planning (kvtile simulate), and for engines whose blocks lie elsewhere. */
+/* Which blocks of which prefixes a cache of so many blocks would hold: its pool and its eviction, and nothing of keys
+ * and values. For planning (kvtile simulate), and for engines whose blocks lie elsewhere. */
 typedef struct kvt_index kvt_index;
 
 typedef struct kvt_index_options {
@@ -319,8 +319,8 @@ typedef struct kvt_index_result {
     int n_left;    /* blocks that left the cache to make room for these */
 } kvt_index_result;
 
-/* One request reads the blocks of a prefix. keys [n_blocks], first block first, each names a block and all before it. The
- * last n_blocks - n_full are not full. Afterwards all of them are in the cache, and what is too much has left.
+/* One request reads the blocks of a prefix. keys [n_blocks], first block first, each names a block and all before it.
+ * The last n_blocks - n_full are not full. Afterwards all of them are in the cache, and what is too much has left.
  * KVT_E_LIMIT: more than chain_max; nothing changed. */
 KVT_API kvt_status kvt_index_request(kvt_index *index, const uint64_t *keys, int n_blocks, int n_full,
                                      kvt_index_result *out);

@@ -88,7 +88,8 @@ static void positions(const capacity_options *opt, capacity *out) {
     out->positions_recomputed = n > 0 ? n * p + n * (n - 1) / 2 : p;
 }
 
-/* Multiplications and additions of a prompt's attention: every token with all before it, in a window with those in it. */
+/* Multiplications and additions of a prompt's attention: every token with all before it, in a window with those in it.
+ * */
 static double attention_flop(const shape *s, double n) {
     double sum = 0;
     for (int i = 0; i < s->n_groups; i++) {

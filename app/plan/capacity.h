@@ -1,5 +1,5 @@
-/* capacity.h - what a shape's cache takes and costs: bytes, how many sequences and tokens fit, floors of time. The bytes of a
- * layer are kvt_layer_bytes', and nobody else's. */
+/* capacity.h - what a shape's cache takes and costs: bytes, how many sequences and tokens fit, floors of time. The
+ * bytes of a layer are kvt_layer_bytes', and nobody else's. */
 #ifndef CAPACITY_H
 #define CAPACITY_H
 

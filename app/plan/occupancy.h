@@ -1,5 +1,5 @@
-/* occupancy.h - from the lengths of a trace alone: how much memory its requests would have reserved over time, and how much
- * of it held tokens, under several ways to reserve. */
+/* occupancy.h - from the lengths of a trace alone: how much memory its requests would have reserved over time, and how
+ * much of it held tokens, under several ways to reserve. */
 #ifndef OCCUPANCY_H
 #define OCCUPANCY_H
 

@@ -1,5 +1,5 @@
-/* policy_ranked.c - policies that give every block a rank at each read, the lowest of which leaves: least recently used,
- * frequency with ageing, and the optimum of those who know the future. One heap serves all three. */
+/* policy_ranked.c - policies that give every block a rank at each read, the lowest of which leaves: least recently
+ * used, frequency with ageing, and the optimum of those who know the future. One heap serves all three. */
 #include "policy.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* policy_s3fifo.c - S3-FIFO (Yang et al. 2023): a small queue that new blocks have to pass, a main one for those that were
- * read meanwhile, and a memory of those that did not pass. */
+/* policy_s3fifo.c - S3-FIFO (Yang et al. 2023): a small queue that new blocks have to pass, a main one for those that
+ * were read meanwhile, and a memory of those that did not pass. */
 #include "policy.h"
 
 #include <stdlib.h>

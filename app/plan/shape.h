@@ -33,8 +33,8 @@ typedef struct shape {
 bool shape_add(shape *s, kvt_layer layer);
 
 /* The layers of a .gguf file (KVT_E_*: as model_describe), of a config.json or a folder with one.
- * KVT_E_ARGUMENT: no such file; KVT_E_CORRUPT: a key is missing or contradicts another; KVT_E_UNSUPPORTED: a kind of model
- * whose layers are not known. */
+ * KVT_E_ARGUMENT: no such file; KVT_E_CORRUPT: a key is missing or contradicts another; KVT_E_UNSUPPORTED: a kind of
+ * model whose layers are not known. */
 kvt_status shape_of_file(shape *out, const char *path, error_text *err);
 kvt_status shape_of_config(shape *out, const char *path, error_text *err);
 

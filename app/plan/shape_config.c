@@ -161,7 +161,8 @@ static kvt_status mamba_layer(const config *c, const sizes *s, kvt_layer *out) {
     return KVT_OK;
 }
 
-/* Gated delta net (Qwen3-Next): a matrix of dim_k x dim_v for each value head in float32, and the convolution's inputs. */
+/* Gated delta net (Qwen3-Next): a matrix of dim_k x dim_v for each value head in float32, and the convolution's
+ * inputs. */
 static kvt_status delta_layer(const config *c, kvt_layer *out) {
     int k_heads, v_heads, k_dim, v_dim, conv;
     TRY(number(c, "linear_num_key_heads", 1, 1024, REQUIRED, &k_heads));

@@ -1,5 +1,5 @@
-/* shape_names.c - models that a plan knows by name. Every number stands in the config.json that the model was published with;
- * the counts of weights in its model card or paper. */
+/* shape_names.c - models that a plan knows by name. Every number stands in the config.json that the model was
+ * published with; the counts of weights in its model card or paper. */
 #include "shape.h"
 
 #include <stdio.h>

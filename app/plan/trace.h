@@ -1,8 +1,9 @@
 /* trace.h - a recorded stream of requests: when each came, how long it was, and which prefix blocks it read.
  *
  * Two kinds of file, either of them also as .gz:
- * - JSON lines with hash_ids (a prefix chain of block ids: equal ids, equal blocks and equal blocks before) and, where the
- *   recorder had them, timestamp (ms), input_length, output_length (tokens) and block_size (tokens, the same in all lines);
+ * - JSON lines with hash_ids (a prefix chain of block ids: equal ids, equal blocks and equal blocks before) and, where
+ *   the recorder had them, timestamp (ms), input_length, output_length (tokens) and block_size (tokens, the same in all
+ *   lines);
  * - CSV with TIMESTAMP,ContextTokens,GeneratedTokens: lengths without ids. */
 #ifndef TRACE_H
 #define TRACE_H

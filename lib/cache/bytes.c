@@ -1,5 +1,5 @@
-/* bytes.c - what one layer keeps of one sequence, for every kind of layer: the formula behind all sizes. A token's bytes
- * are the same number that layer_shape_of lays out in tiles. */
+/* bytes.c - what one layer keeps of one sequence, for every kind of layer: the formula behind all sizes. A token's
+ * bytes are the same number that layer_shape_of lays out in tiles. */
 #include "base/mem.h"
 #include "format/format.h"
 #include "kernel/kernel.h"

@@ -42,8 +42,8 @@ void evict_hold(evict *v, int entry, int depth, bool open);
 /* Nobody reads it any more. */
 void evict_release(evict *v, int entry);
 
-/* The entry whose block leaves: its block's number is taken off it, and it is a ghost from here on. INDEX_NONE: none may
- * leave. */
+/* The entry whose block leaves: its block's number is taken off it, and it is a ghost from here on. INDEX_NONE: none
+ * may leave. */
 int evict_next(evict *v, int32_t *block);
 
 #endif
