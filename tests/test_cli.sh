@@ -126,6 +126,42 @@ for arg in "--depths -1" "--depths 1,,2" "--steps 0" "--steps 33" "--threads 0";
     # shellcheck disable=SC2086
     status 2 "bench step $arg" "$kvtile" bench step -m "$tiny" $arg
 done
+
+# ---- bench modes: digits are a token each, so that run can give what each mode makes of every position.
+digits=314159265358
+printf %s $digits >"$dir/digits"
+for math in fast accurate exact; do
+    for i in $(seq ${#digits}); do tiny_run -p "${digits:0:$i}" -n 1 --math $math --logits "$dir/row" >"$dir/out" 2>"$dir/err" && cat "$dir/row"; done >"$dir/rows-$math"
+done
+status 0 "bench modes" "$kvtile" bench modes -m "$tiny" -f "$dir/digits" --chunk 5 --json
+says "$common and [(r['math'], r['tokens']) for r in o['rows']] == [('fast', 12), ('accurate', 12), ('exact', 12)]" "bench modes"
+says "all(r['prefill_tokens_per_s'] > 0 and r['decode_tokens_per_s'] > 0 for r in o['rows'])" "bench modes, rates"
+check "bench modes, as run has it" python3 - "$dir" $digits <<'EOF'
+import array, json, math, sys
+folder, digits = sys.argv[1:]
+rows = {}
+for name in "fast", "accurate", "exact":
+    x = array.array("f", open(f"{folder}/rows-{name}", "rb").read())
+    rows[name] = [x[i : i + 320] for i in range(0, len(x), 320)]
+    rows[name] = [[v - math.log(math.fsum(map(math.exp, row))) for v in row] for row in rows[name]]
+for r in json.load(open(folder + "/out"))["rows"]:
+    mine, exact = rows[r["math"]], rows["exact"]
+    away = [math.fsum(math.exp(p) * (p - q) for p, q in zip(*both)) for both in zip(exact, mine)]
+    same = [p.index(max(p)) == q.index(max(q)) for p, q in zip(exact, mine)]
+    loss = [-row[3 + ord(d) - 33] for row, d in zip(mine, digits[1:])]  # three special tokens, then bytes from "!" on
+    want = [sum(away) / 12, max(away), sum(same) / 12, math.exp(sum(loss) / 11)]
+    have = [r[k] for k in ("divergence_mean", "divergence_p999", "same_top", "perplexity")]
+    assert all(abs(a - b) <= 1e-6 * b + 1e-13 for a, b in zip(have, want)), (r["math"], have, want)
+    assert len(mine) == 12 and (r["math"] == "exact") == (want[0] == 0)
+EOF
+status 0 "bench modes, a table" "$kvtile" bench modes -m "$tiny" -f "$dir/digits" --ctx 11
+check "bench modes, three rows" test "$(grep -cE '^(fast|accurate|exact) .* %' "$dir/out")" = 3
+status 2 "bench modes without a text" "$kvtile" bench modes -m "$tiny"
+refused "a text that is not there" no-such-text -- "$kvtile" bench modes -m "$tiny" -f "$dir/no-such-text"
+printf 1 >"$dir/digit"
+refused "a text of one token" "one token" -- "$kvtile" bench modes -m "$tiny" -f "$dir/digit"
+refused "more than the model was trained on" "--ctx 513" 512 -- "$kvtile" bench modes -m "$tiny" -f "$dir/digits" --ctx 513
+
 status 0 "bench reuse" "$kvtile" bench reuse -m "$tiny" --tokens 50 -n 4 --json
 says "$common and [r['cache'] for r in o['rows']] == ['none', 'contiguous', 'paged'] and all(r['same_answer'] for r in o['rows'])" "bench reuse"
 says "[r['positions_computed'] for r in o['rows']] == [50 + 51 + 52 + 53, 53, 53]" "bench reuse positions"

@@ -6,7 +6,7 @@
 #include "cli.h"
 
 extern const command command_bench, command_bench_reuse, command_bench_memory, command_bench_decode,
-    command_bench_prefill, command_bench_attend, command_bench_share, command_bench_step;
+    command_bench_prefill, command_bench_attend, command_bench_share, command_bench_step, command_bench_modes;
 
 enum { BENCH_REPEATS = 32 };
 
