@@ -294,9 +294,9 @@ const command command_bench_modes = {
     .summary = "what each precision costs and loses, on a text",
     .usage = "[-m MODEL] -f FILE [OPTIONS]",
     .about = "Read a text in each of the modes of --math and compare them with exact, position by position: how far "
-             "the distribution of the next token is from that of float32 (the Kullback-Leibler divergence in nats, mean "
-             "and what one position in a thousand exceeds), how often the likeliest token is the same, how well the "
-             "text is predicted, and the rates of reading it and of one token more behind it.",
+             "the distribution of the next token is from that of float32 (the Kullback-Leibler divergence in nats, "
+             "mean and what one position in a thousand exceeds), how often the likeliest token is the same, how well "
+             "the text is predicted, and the rates of reading it and of one token more behind it.",
     COMMAND_OPTIONS(option_table),
     COMMAND_EXAMPLES(examples),
     .options_bytes = sizeof(modes_options),
