@@ -67,6 +67,7 @@ APP_PARTS := $(filter-out $(OUT)/app/cli/main.o,$(APP_OBJ))
 TEST_LIB_OBJ := $(TEST_LIB_SRC:%.c=$(OUT)/%.o)
 TESTS := $(TEST_SRC:tests/%.c=$(OUT)/tests/%)
 FUZZERS := $(FUZZ_SRC:tests/%.c=$(OUT)/tests/%)
+FUZZ_LIB_OBJ := $(OUT)/tests/gguf_writer.o $(OUT)/tests/spoken.o
 
 # ------------------------------------------------------------------------------------------------ targets
 .PHONY: all lib program examples tests deps deps-test model run test test-quick test-asan tests-asan test-tsan tests-tsan \
@@ -108,7 +109,7 @@ $(OUT)/tests/test_%: $(OUT)/tests/test_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)/l
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
 $(OUT)/tests/check_%: $(OUT)/tests/check_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)/libkvtile.a
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
-$(OUT)/tests/fuzz_%: $(OUT)/tests/fuzz_%.o $(APP_PARTS) $(OUT)/libkvtile.a
+$(OUT)/tests/fuzz_%: $(OUT)/tests/fuzz_%.o $(FUZZ_LIB_OBJ) $(APP_PARTS) $(OUT)/libkvtile.a
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lm -pthread
 
 # Examples are built the way a user would: the installed headers and the library, nothing else.

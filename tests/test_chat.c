@@ -10,6 +10,7 @@
 
 #include "handmade.h"
 #include "model/chat.h"
+#include "spoken.h"
 
 #define SMOLLM2_SYSTEM "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
@@ -124,21 +125,142 @@ static void chat_templates_are_recognised(void **state) {
     }
 }
 
-static void marks_without_a_control_token_are_text(void **state) {
-    (void)state;
-    int32_t types[13];
-    handmade h = handmade_good();
-    memcpy(types, h.types, sizeof types);
-    types[11] = 1; /* <|im_end|> */
-    h.types = types;
-    h.template = "<|im_start|><|im_end|>";
+/* --------------------------------------------------------------------------------- templates of small files */
+
+static chat *open_spoken(const spoken *file, tokenizer **t) {
+    gguf_writer w = {0};
+    model_file *f;
+    chat *c;
+    error_text err = {""};
+    spoken_write(file, &w);
+    if (file_open_memory(&f, "made.gguf", w.at, w.n, &err) != KVT_OK) fail_msg("%s", err.text);
+    if (tokenizer_open(t, f, &err) != KVT_OK) fail_msg("%s", err.text);
+    assert_int_equal(chat_open(&c, f, *t, &err), KVT_OK);
+    file_close(f);
+    free(w.at);
+    return c;
+}
+
+static void decodes_to(const tokenizer *t, const token_list *ids, const char *want) {
+    byte_list text = {0};
+    assert_int_equal(tokenizer_decode(t, ids->id, ids->n, true, &text), KVT_OK);
+    assert_int_equal(byte_list_add(&text, "", 1), KVT_OK);
+    assert_string_equal(text.at, want);
+    byte_list_free(&text);
+}
+
+/* What the messages become in this file. */
+static void says(const spoken *file, const chat_message *messages, size_t n, bool answer, const char *want) {
     tokenizer *t;
-    error_text why;
-    chat *c = chat_of(&h, &t, &why);
-    assert_true(chat_known(c));
-    assert_string_equal(chat_stop(c), "<|im_end|>");
+    token_list ids = {0};
+    chat *c = open_spoken(file, &t);
+    assert_int_equal(chat_render(c, messages, n, answer, &ids), KVT_OK);
+    decodes_to(t, &ids, want);
+    token_list_free(&ids);
     chat_close(c);
     tokenizer_close(t);
+}
+
+static const chat_message QUESTION = {"user", "Hi", 2}, ANSWER = {"assistant", "Yes", 3}, RULE = {"system", "S", 1};
+
+static void marks_without_a_control_token_are_text(void **state) {
+    (void)state;
+    spoken file = {.template = "<|im_start|><|im_end|>", .control = {"<|im_start|>"}};
+    tokenizer *t;
+    token_list ids = {0};
+    chat *c = open_spoken(&file, &t);
+    assert_true(chat_known(c));
+    assert_string_equal(chat_stop(c), "<|im_end|>");
+    assert_int_equal(chat_render(c, &QUESTION, 1, true, &ids), KVT_OK);
+    decodes_to(t, &ids, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+    size_t n_control = 0;
+    for (size_t i = 0; i < ids.n; i++) n_control += tokenizer_is_control(t, ids.id[i]);
+    assert_int_equal(n_control, 2);
+    token_list_free(&ids);
+    chat_close(c);
+    tokenizer_close(t);
+}
+
+static void the_start_token_comes_once(void **state) {
+    (void)state;
+    const char zephyr[] = "<|user|><|assistant|>message['content'] + eos_token";
+    const char llama_2[] = "{{ bos_token + '[INST] ' <<SYS>>";
+    const chat_message three[] = {QUESTION, ANSWER, QUESTION};
+    spoken file = {.template = zephyr, .control = {"<s>", "</s>", "<|im_start|>"}, .bos = "<s>", .eos = "</s>"};
+    says(&file, &QUESTION, 1, false, "<|user|>\nHi</s>\n");
+    file.add_bos = true;
+    says(&file, &QUESTION, 1, false, "<s><|user|>\nHi</s>\n");
+    file.template = llama_2;
+    says(&file, three, 3, true, "<s>[INST] Hi [/INST] Yes </s><s>[INST] Hi [/INST]");
+    file.add_bos = false;
+    says(&file, three, 3, true, "<s>[INST] Hi [/INST] Yes </s><s>[INST] Hi [/INST]");
+    file.bos = file.eos = NULL;
+    says(&file, three, 3, true, "[INST] Hi [/INST] Yes [INST] Hi [/INST]");
+    spoken chatml = {.template = "{{ bos_token }}<|im_start|><|im_end|>", .control = {"<|im_start|>"},
+                     .bos = "<|im_start|>", .add_bos = true};
+    says(&chatml, &QUESTION, 1, false, "<|im_start|>user\nHi<|im_end|>\n");
+    spoken plain = {.control = {"<s>"}, .bos = "<s>", .add_bos = true};
+    says(&plain, &QUESTION, 1, true, "<s>User: Hi\nAssistant:");
+}
+
+static void messages_come_in_any_order(void **state) {
+    (void)state;
+    spoken gemma = {.template = "<start_of_turn><end_of_turn>model"}, plain = {.template = "?"};
+    says(&gemma, &RULE, 1, true, "<start_of_turn>user\nS\n\n<end_of_turn>\n<start_of_turn>model\n");
+    says(&gemma, (chat_message[]){RULE, RULE, QUESTION}, 3, false,
+         "<start_of_turn>user\nS\n\n<end_of_turn>\n<start_of_turn>user\nS\n\nHi<end_of_turn>\n");
+    says(&gemma, (chat_message[]){RULE, ANSWER, QUESTION, QUESTION}, 4, false,
+         "<start_of_turn>user\nS\n\n<end_of_turn>\n<start_of_turn>model\nYes<end_of_turn>\n"
+         "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>user\nHi<end_of_turn>\n");
+    says(&gemma, (chat_message[]){QUESTION, RULE, QUESTION}, 3, false,
+         "<start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>user\nS\n\nHi<end_of_turn>\n");
+    says(&plain, (chat_message[]){RULE, {"user", " Hi\n", 4}, ANSWER, QUESTION}, 4, true,
+         "S\n\nUser: Hi\nAssistant: Yes\nUser: Hi\nAssistant:");
+    says(&plain, NULL, 0, false, "");
+}
+
+static void what_cannot_be_said_is_refused(void **state) {
+    (void)state;
+    tokenizer *t;
+    token_list ids = {0};
+    spoken file = {.template = "<|im_start|><|im_end|>", .control = {"<|im_start|>", "<|im_end|>"}};
+    chat *c = open_spoken(&file, &t);
+    const chat_message tool[] = {QUESTION, ANSWER, {"tool", "42", 2}}, empty = {"user", NULL, 0};
+    assert_int_equal(token_list_add(&ids, 7), KVT_OK);
+    assert_int_equal(chat_render(c, tool, 3, true, &ids), KVT_E_ARGUMENT);
+    assert_int_equal(chat_continue(c, tool, 3, 2, true, true, &ids), KVT_E_ARGUMENT);
+    assert_int_equal(chat_continue(c, tool, 2, 0, true, true, &ids), KVT_E_ARGUMENT);
+    assert_int_equal(chat_continue(c, tool, 2, 1, true, true, &ids), KVT_E_ARGUMENT); /* it is a question's end */
+    assert_int_equal(chat_continue(c, tool, 1, 2, true, true, &ids), KVT_E_ARGUMENT);
+    assert_int_equal(ids.n, 1);
+    assert_int_equal(chat_continue(c, tool, 2, 2, true, false, &ids), KVT_OK);
+    assert_int_equal(chat_render(c, &empty, 1, false, &ids), KVT_OK);
+    decodes_to(t, &(token_list){ids.id + 1, ids.n - 1, 0}, "\n<|im_start|>user\n<|im_end|>\n");
+    token_list_free(&ids);
+    chat_close(c);
+    tokenizer_close(t);
+}
+
+/* A hostile template: the beginning of a default system message, a million times and never ended. */
+static void long_templates_take_no_long_time(void **state) {
+    (void)state;
+    static const char END[] = "'\"<|im_end|>";
+    const char *const BEGIN[] = {"'<|im_start|>system\\n", "<|im_start|>system\"",
+                                 "'<|im_start|>system\n\"<|im_start|>system\n"};
+    for (size_t i = 0; i < sizeof BEGIN / sizeof *BEGIN; i++) {
+        size_t n = strlen(BEGIN[i]), times = 20000000 / n;
+        char *template = malloc(n * times + sizeof END);
+        for (size_t k = 0; k < times; k++) memcpy(template + k * n, BEGIN[i], n);
+        memcpy(template + n * times, END, sizeof END);
+        spoken file = {.template = template};
+        tokenizer *t;
+        chat *c = open_spoken(&file, &t);
+        assert_string_equal(chat_name(c), "ChatML");
+        assert_string_equal(chat_default_system(c), "");
+        chat_close(c);
+        tokenizer_close(t);
+        free(template);
+    }
 }
 
 int main(void) {
@@ -147,6 +269,10 @@ int main(void) {
         cmocka_unit_test(a_message_cannot_end_its_turn),
         cmocka_unit_test(chat_templates_are_recognised),
         cmocka_unit_test(marks_without_a_control_token_are_text),
+        cmocka_unit_test(the_start_token_comes_once),
+        cmocka_unit_test(messages_come_in_any_order),
+        cmocka_unit_test(what_cannot_be_said_is_refused),
+        cmocka_unit_test(long_templates_take_no_long_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,15 +24,16 @@ static file_text after_break(file_text text) {
     return (file_text){text.at + n, text.n - n};
 }
 
-/* The literal that `open` begins, quoted by the character before it: what stands behind a line break up to `close`.
- * Where the literal ends before, the message is put together from variables: that is none. */
-static file_text message_of(file_text text, const char *open, const char *quoted, const char *close) {
-    char quote = quoted > text.at ? quoted[-1] : 0;
+/* The message in the literal that `at` stands in, see chat_form.h. Where the literal ends before `close` does, it is
+ * put together from variables: that is none. */
+static file_text message_at(file_text text, const char *at, const char *open, const char *close) {
+    bool quoted = open[0] == '"' || open[0] == '\'';
+    char quote = quoted ? open[0] : at > text.at ? at[-1] : 0;
     if (quote != '\'' && quote != '"') return (file_text){"", 0};
-    file_text literal = rest_from(text, quoted + strlen(open));
+    file_text literal = rest_from(text, at + (quoted ? 1 : strlen(open)));
     const char *end = memchr(literal.at, quote, literal.n);
     literal.n = end ? (size_t)(end - literal.at) : 0;
-    file_text message = after_break(literal);
+    file_text message = quoted ? literal : after_break(literal);
     const char *closed = find(message, close);
     message.n = closed ? (size_t)(closed - message.at) : 0;
     return message.n && !memchr(message.at, '\\', message.n) ? message : (file_text){"", 0};
@@ -43,7 +44,7 @@ static file_text default_system_of(file_text text, const chat_form *form) {
     file_text rest = text, none = {"", 0};
     if (!form->default_open) return none;
     for (const char *open; (open = find(rest, form->default_open));) {
-        file_text message = message_of(text, form->default_open, open, form->default_close);
+        file_text message = message_at(text, open, form->default_open, form->default_close);
         if (message.n) return message;
         rest = rest_from(rest, open + strlen(form->default_open));
     }

@@ -7,23 +7,24 @@
 
 #include "chat.h"
 
-/* What is trimmed of blanks before it is written, as Python's str.strip does it. */
-typedef enum chat_trim {
-    TRIM_NONE,
-    TRIM_MESSAGE, /* each message */
-    TRIM_WHOLE,   /* a message together with the system message that was put in front of it, which itself stays */
-} chat_trim;
+/* What is trimmed of the blanks around it before it is written, as Python's str.strip does it. */
+enum {
+    TRIM_SYSTEM = 1,
+    TRIM_USER = 2,
+    TRIM_ASSISTANT = 4,
+    TRIM_FOLD = 8, /* a user's message together with the system message put in front of it, not before */
+};
 
-enum { CHAT_MARKS = 4, CHAT_CONTROLS = 6 };
+enum { CHAT_MARKS = 4, CHAT_LACKS = 3, CHAT_CONTROLS = 6 };
 
 typedef struct chat_form {
     const char *name;
-    const char *mark[CHAT_MARKS]; /* all of them stand in the template's text, */
-    const char *lacks;            /* and this does not */
+    const char *mark[CHAT_MARKS];  /* all of them stand in the template's text, */
+    const char *lacks[CHAT_LACKS]; /* and none of these */
     const char *control[CHAT_CONTROLS];
-    chat_trim trim;
-    /* The default system message stands in the template in one string literal, between this, a line break, and the
-     * end. */
+    unsigned trim;
+    /* The default system message stands in the template in one string literal, up to `default_close`: behind
+     * `default_open` and a line break, or, where that begins with the quote, from there on. */
     const char *default_open, *default_close;
     const char *system_first; /* a system turn that is always there, even of an empty message; NULL: none is */
     const char *system;       /* NULL: there are none, the message is put in front of the next user's as `fold` */

@@ -12,6 +12,7 @@ typedef struct rendering {
     byte_list text;
     token_list *out;
     size_t n_before; /* tokens that stood in out */
+    bool began;      /* only the start token was written so far */
     file_text fold;  /* a system message that waits for the next user message */
     bool folds;
 } rendering;
@@ -53,17 +54,20 @@ static kvt_status end_text(rendering *r) {
     return st;
 }
 
+/* -1: the file names no such token. A start token behind the one in front is the same one: a template may write it with
+ * each question, or use it to open a turn. */
 static kvt_status add_token(rendering *r, int32_t id) {
-    if (id < 0) return KVT_OK;
+    bool there = r->began && r->text.n == 0 && id == tokenizer_about(r->c->t)->bos;
+    if (id < 0 || there) return KVT_OK;
+    r->began = false;
     TRY(end_text(r));
     return token_list_add(r->out, id);
 }
 
-/* A second one right behind the first is none of the template's doing. */
-static kvt_status add_bos(rendering *r) {
-    int32_t bos = tokenizer_about(r->c->t)->bos;
-    bool there = r->text.n == 0 && r->out->n > r->n_before && r->out->id[r->out->n - 1] == bos;
-    return there ? KVT_OK : add_token(r, bos);
+static kvt_status add_start(rendering *r) {
+    TRY(add_token(r, tokenizer_about(r->c->t)->bos));
+    r->began = true;
+    return KVT_OK;
 }
 
 static const char *skip(const char *form, const char *what) {
@@ -88,7 +92,7 @@ static kvt_status add_form(rendering *r, const char *form, file_text message) {
         int32_t id;
         const char *behind;
         if ((behind = skip(form, "{}"))) st = byte_list_add(&r->text, message.at, message.n);
-        else if ((behind = skip(form, "{bos}"))) st = add_bos(r);
+        else if ((behind = skip(form, "{bos}"))) st = add_token(r, tokenizer_about(r->c->t)->bos);
         else if ((behind = skip(form, "{eos}"))) st = add_token(r, tokenizer_about(r->c->t)->eos);
         else if ((behind = control_at(r->c, form, &id))) st = add_token(r, id);
         else st = byte_list_add(&r->text, form, 1);
@@ -105,7 +109,8 @@ static bool is(const chat_message *m, const char *role) { return strcmp(m->role,
 
 static file_text text_of(const rendering *r, const chat_message *m) {
     file_text text = {m->n ? m->text : "", m->n};
-    return r->c->form->trim == TRIM_MESSAGE ? trimmed(text) : text;
+    unsigned trim = is(m, "system") ? TRIM_SYSTEM : is(m, "user") ? TRIM_USER : TRIM_ASSISTANT;
+    return r->c->form->trim & trim ? trimmed(text) : text;
 }
 
 /* An answer's thoughts are for the moment: a template that says so keeps only what came behind them. */
@@ -119,8 +124,8 @@ static file_text without_thought(file_text text, const char *thought) {
     return rest;
 }
 
-/* The user's text, behind the system message that waits for it. */
-static kvt_status user_text(rendering *r, file_text message, byte_list *out) {
+/* The user's text behind the system message that waits for it. */
+static kvt_status folded(rendering *r, file_text message, byte_list *out) {
     const char *fold = r->c->form->fold, *hole = strstr(fold, "{}");
     TRY(byte_list_add(out, fold, (size_t)(hole - fold)));
     TRY(byte_list_add(out, r->fold.at, r->fold.n));
@@ -128,25 +133,29 @@ static kvt_status user_text(rendering *r, file_text message, byte_list *out) {
     return byte_list_add(out, message.at, message.n);
 }
 
-static kvt_status add_user(rendering *r, file_text message) {
+static kvt_status add_user(rendering *r, const chat_message *m) {
+    const chat_form *form = r->c->form;
+    if (!r->folds) return add_form(r, form->user, text_of(r, m));
     byte_list both = {0};
-    kvt_status st = r->folds ? user_text(r, message, &both) : KVT_OK;
-    file_text text = r->folds ? (file_text){both.at, both.n} : message;
-    if (r->c->form->trim == TRIM_WHOLE) text = trimmed(text);
-    if (st == KVT_OK) st = add_form(r, r->c->form->user, text);
+    bool whole = form->trim & TRIM_FOLD;
+    kvt_status st = folded(r, whole ? (file_text){m->text, m->n} : text_of(r, m), &both);
+    file_text text = {both.at, both.n};
+    if (st == KVT_OK) st = add_form(r, form->user, whole ? trimmed(text) : text);
     r->folds = false;
     byte_list_free(&both);
     return st;
 }
 
 /* A system message that no user message follows is a user's turn by itself: it is never lost. */
-static kvt_status end_fold(rendering *r) { return r->folds ? add_user(r, (file_text){"", 0}) : KVT_OK; }
+static kvt_status end_fold(rendering *r) {
+    const chat_message nothing = {"user", "", 0};
+    return r->folds ? add_user(r, &nothing) : KVT_OK;
+}
 
 static kvt_status add_assistant(rendering *r, const chat_message *m) {
     const chat_form *form = r->c->form;
     file_text text = text_of(r, m);
     if (form->thought) text = without_thought(text, form->thought);
-    if (form->trim == TRIM_WHOLE) text = trimmed(text);
     TRY(add_fixed(r, form->open));
     TRY(add_form(r, form->assistant, text));
     TRY(add_fixed(r, form->end));
@@ -155,7 +164,7 @@ static kvt_status add_assistant(rendering *r, const chat_message *m) {
 
 static kvt_status add_message(rendering *r, const chat_message *m) {
     const chat_form *form = r->c->form;
-    if (is(m, "user")) return add_user(r, text_of(r, m));
+    if (is(m, "user")) return add_user(r, m);
     TRY(end_fold(r));
     if (is(m, "assistant")) return add_assistant(r, m);
     if (form->system) return add_form(r, form->system, text_of(r, m));
@@ -172,7 +181,7 @@ static kvt_status add_front(rendering *r, const chat_message *messages, size_t n
     const chat *c = r->c;
     chat_message standard = {"system", c->default_system, strlen(c->default_system)};
     bool given = n && is(&messages[0], "system");
-    if (c->begins) TRY(add_bos(r));
+    if (c->begins) TRY(add_start(r));
     *taken = given && c->form->system_first;
     if (n && c->form->system_first) return add_form(r, c->form->system_first, text_of(r, given ? messages : &standard));
     return n && !given && standard.n ? add_message(r, &standard) : KVT_OK;
