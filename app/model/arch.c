@@ -72,6 +72,12 @@ static const model_arch archs[] = {
       .needed = OUTSIDE | PROJECTIONS | GATED | NORMS_BEHIND | NORMS_OF_HEADS,
       .optional = USUAL,
       .rope_halves = true },
+    { .name = "seed_oss",
+      .needed = LLAMA,
+      .optional = USUAL,
+      .renamed = { TENSOR_FFN_NORM, "blk.%d.post_attention_norm.weight" },
+      .rope_halves = true },
+    { .name = "ernie4_5", .needed = LLAMA, .optional = USUAL },
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 

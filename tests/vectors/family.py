@@ -28,7 +28,7 @@ CONTEXT = 128
 # ---- what is made ----------------------------------------------------------------------------------------------
 #
 # config: transformers' own words, on top of COMMON. keys: what the file says besides, behind the prefix.
-# pairs: the file holds the rows of q and k in pairs (GGUF's llama); otherwise as transformers has them.
+# pairs: the file holds the rows of q and k reordered into pairs (GGUF's llama); otherwise as transformers has them.
 # prompts: lengths; `context`: of the engine that reads one. factors: name and function of a tensor of factors.
 
 COMMON = dict(
@@ -56,8 +56,8 @@ SHORT = [1.0, 1.0, 1.1, 1.25, 1.4, 1.7, 2.0, 2.2]
 MODELS = {
     "llama-linear": dict(
         arch="llama", cls="Llama", pairs=True, prompts=[50],
-        config=dict(hidden_size=160, num_hidden_layers=1, num_attention_heads=5, num_key_value_heads=1, head_dim=24,
-                    rope_parameters=rope("linear", factor=4.0)),
+        config=dict(hidden_size=160, intermediate_size=32, num_hidden_layers=1, num_attention_heads=5,
+                    num_key_value_heads=1, head_dim=24, rope_parameters=rope("linear", factor=4.0)),
         keys={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
     ),
     "llama-llama3": dict(
@@ -77,8 +77,8 @@ MODELS = {
     ),
     "llama-bias": dict(
         arch="llama", cls="Llama", pairs=True, prompts=[40],
-        config=dict(hidden_size=96, num_attention_heads=3, num_key_value_heads=3, head_dim=16, attention_bias=True, mlp_bias=True,
-                    tie_word_embeddings=False),
+        config=dict(hidden_size=96, num_hidden_layers=1, num_attention_heads=3, num_key_value_heads=3, head_dim=16,
+                    attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
     ),
     "mistral": dict(
         arch="llama", cls="Mistral", pairs=True, prompts=[40], config=dict(num_key_value_heads=1, sliding_window=40),
@@ -120,6 +120,14 @@ MODELS = {
                     logits_scaling=3.0),
         keys={"attention.scale": 0.4, "embedding_scale": 6.0, "residual_scale": 0.22, "logit_scale": 3.0},
     ),
+    "seed-oss": dict(
+        arch="seed_oss", cls="SeedOss", prompts=[40],
+        config=dict(num_key_value_heads=1, head_dim=32, attention_bias=True, rope_parameters=rope(theta=1e6)),
+    ),
+    "ernie": dict(
+        arch="ernie4_5", cls="Ernie4_5", prompts=[40],
+        config=dict(num_hidden_layers=1, head_dim=32, rope_parameters=rope(theta=500000.0)),
+    ),
     "olmo2": dict(arch="olmo2", cls="Olmo2", prompts=[40], config=dict(tie_word_embeddings=False)),
 }  # fmt: skip
 
@@ -140,8 +148,8 @@ PARTS = {
     "mlp.down_proj": "ffn_down",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-# Where one name means something else: in olmo2 it is a norm behind attention.
-OTHER_PARTS = {"olmo2": {"post_attention_layernorm": "post_attention_norm"}}
+# Where one name means something else (in olmo2 it is a norm behind attention), or is written as another.
+OTHER_PARTS = dict.fromkeys(["olmo2", "seed_oss"], {"post_attention_layernorm": "post_attention_norm"})
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------
