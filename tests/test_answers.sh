@@ -33,6 +33,17 @@ says "o['text'] == '$letter' * 12 and o['finish_reason'] == 'length'" "nothing i
 status 0 "text comes out to the end" tiny_run -p "stop" -n 12 --logit-bias 75:100 --stop "${letter}z"
 check "what was held back is shown" test "$(cat "$dir/out")" = "$(printf "$letter%.0s" 1 2 3 4 5 6 7 8 9 10 11 12)"
 
+# ---- The same in a chat.
+for args in "" "--logit-bias 75:100" "--logit-bias 75:100 --stop ${letter}${letter}"; do
+    echo "Hello" | "$kvtile" chat -m "$tiny" -n 6 $args >"$dir/chat" 2>"$dir/err"
+    check "chat $args" test "${PIPESTATUS[1]}" = 0
+    case $args in
+    *stop*) check "chat ends before a stop text" test -z "$(tr -d '\n' <"$dir/chat")" ;;
+    *bias*) check "chat has biases" test "$(tr -d '\n' <"$dir/chat")" = "$letter$letter$letter$letter$letter$letter" ;;
+    esac
+done
+status 2 "chat with no bias" "$kvtile" chat -m "$tiny" --logit-bias x
+
 # ---- Log-probabilities.
 status 0 "log-probabilities" story --temp 1 --seed 2 --logprobs 3 --samples 2 --json
 says "all(len(s['logprobs']) == len(s['tokens']) for s in o['samples'])" "one for each token"

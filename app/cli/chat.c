@@ -18,6 +18,7 @@ static const option option_table[] = {
     { "-n", "TOKENS", OPTION_INT, offsetof(chat_options, tokens_max),
       "most tokens of an answer (default: what the context has room for)", 1, 16777216 },
     OPTION_SAMPLING(chat_options),
+    OPTION_SAMPLING_TEXTS(chat_options),
     OPTION_CACHE_ALL(chat_options),
     { "--ctx", "TOKENS", OPTION_INT, offsetof(chat_options, common.ctx),
       "longest conversation (default: the model's, as far as half of the memory goes)", 1, 16777216,
@@ -166,6 +167,10 @@ static int talk_prepare(chat_session *s) {
     error_text err;
     talk_change change;
     talk_options opt = { .system = s->opt->system, .tokens_max = s->opt->tokens_max, .sampling = s->opt->sampling };
+    opt.sampling.bias = s->biases.at;
+    opt.sampling.n_bias = s->biases.n;
+    opt.stop_texts = s->opt->texts.stop.text;
+    opt.n_stop_texts = s->opt->texts.stop.n;
     model_chat(s->loaded.model, &err);
     if (err.text[0]) cli_warn("%s", err.text);
     if (talk_open(&s->talk, s->engine, &opt, &err) != KVT_OK) return cli_fail("%s", err.text);
@@ -194,7 +199,9 @@ static int session(chat_session *s) {
 
 static int chat_run(const void *options) {
     chat_session s = { .opt = options };
-    int status = session(&s);
+    int status = sampling_texts_read("chat", &s.opt->texts, &s.biases);
+    if (status != OPTIONS_GO) return status;
+    status = session(&s);
     lines_close(s.lines);
     byte_list_free(&s.message);
     talk_close(s.talk);

@@ -10,6 +10,7 @@
 typedef struct chat_options {
     common_options common;
     sample_options sampling;
+    sampling_texts texts;
     const char *system, *load;
     int tokens_max; /* 0: what fits */
 } chat_options;
@@ -25,6 +26,7 @@ typedef struct chat_screen {
 
 typedef struct chat_session {
     const chat_options *opt;
+    bias_list biases;
     loaded loaded;
     engine *engine;
     talk *talk;

@@ -8,7 +8,7 @@
 
 #include "kvtile.h"
 
-enum { STOP_TEXTS_MAX = 16 };
+enum { STOP_TEXTS_MAX = 20 }; /* 16 of a user, and what a chat template adds */
 
 /* The texts, for any number of answers. */
 typedef struct stop_list stop_list;

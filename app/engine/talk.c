@@ -18,6 +18,8 @@ struct talk {
     const chat *chat;
     int tokens_max; /* of an answer */
     sample_options sampling;
+    const char *stop_texts[STOP_TEXTS_MAX];
+    int n_stop_texts;
     char *system; /* NULL: the template's own */
     int n_system; /* tokens at the beginning that are the system message's, whatever comes behind */
     turn_list turns;
@@ -235,14 +237,24 @@ static kvt_status check_system(const talk *t, error_text *err) {
                        context_of(t), most);
 }
 
+/* The template's own stop text is one like the user's. */
+static void stop_texts_put(talk *t, const talk_options *opt) {
+    const char *own = chat_stop(t->chat);
+    for (int i = 0; i < opt->n_stop_texts; i++) t->stop_texts[t->n_stop_texts++] = opt->stop_texts[i];
+    if (own) t->stop_texts[t->n_stop_texts++] = own;
+}
+
 kvt_status talk_open(talk **out, engine *e, const talk_options *opt, error_text *err) {
     *out = NULL;
+    if (opt->n_stop_texts >= STOP_TEXTS_MAX)
+        return engine_fail(err, KVT_E_ARGUMENT, "%d stop texts: fewer than %d", opt->n_stop_texts, STOP_TEXTS_MAX);
     talk *t = calloc(1, sizeof *t);
     if (!t) return engine_fail(err, KVT_E_MEMORY, "no memory for a conversation");
     t->e = e;
     t->chat = model_chat(engine_model(e), NULL);
     t->seq = NO_SEQUENCE;
     t->sampling = opt->sampling;
+    stop_texts_put(t, opt);
     t->tokens_max = opt->tokens_max > 0 ? opt->tokens_max : context_of(t);
     kvt_status status = set_system(t, opt->system);
     if (status != KVT_OK) engine_fail(err, status, "no memory for the system message");
@@ -355,9 +367,7 @@ static void on_token(void *ctx, int index, int32_t token) {
 }
 
 /* Another answer to the same message is another draw of the same seed. */
-static generate_options asking(talk *t, const char **stop) {
-    const talk_listener *l = t->listener;
-    *stop = chat_stop(t->chat);
+static generate_options asking(talk *t) {
     return (generate_options){
         .n_samples = 1,
         .draw = (uint64_t)last_of(t)->n_again,
@@ -367,9 +377,9 @@ static generate_options asking(talk *t, const char **stop) {
         .on_text = on_text,
         .on_progress = on_progress,
         .ctx = t,
-        .stop_texts = stop,
-        .n_stop_texts = *stop != NULL,
-        .stop = l->stop,
+        .stop_texts = t->stop_texts,
+        .n_stop_texts = t->n_stop_texts,
+        .stop = t->listener->stop,
     };
 }
 
@@ -413,8 +423,7 @@ kvt_status talk_answer(talk *t, const talk_listener *listener, talk_cost *cost, 
     t->listener = listener;
     t->cost = cost;
     t->positions = engine_counted(t->e).positions_computed;
-    const char *stop;
-    generate_options g = asking(t, &stop);
+    generate_options g = asking(t);
     int length = engine_length(t->e, t->seq);
     kvt_status status = generate_on(t->e, t->seq, &g, &a, err);
     cost->finish = a.finish;

@@ -22,13 +22,15 @@
 typedef struct talk_options {
     const char *system; /* NULL: the template's own, if it has one */
     int tokens_max;     /* most tokens of an answer; 0: as many as the context has room for */
-    sample_options sampling;
+    sample_options sampling;       /* its biases outlive the talk */
+    const char *const *stop_texts; /* [n_stop_texts] that end an answer; the list is copied, its texts outlive the talk */
+    int n_stop_texts;              /* below STOP_TEXTS_MAX: the template may have one of its own */
 } talk_options;
 
 typedef struct talk talk;
 
 /* The engine stays the caller's, with room for one more sequence than the caller uses, and must outlive the talk.
- * KVT_E_LIMIT: the system message leaves no room. */
+ * KVT_E_LIMIT: the system message leaves no room; KVT_E_ARGUMENT: too many stop texts. */
 kvt_status talk_open(talk **out, engine *e, const talk_options *opt, error_text *err);
 void talk_close(talk *t); /* NULL is fine */
 
