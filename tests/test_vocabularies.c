@@ -51,13 +51,20 @@ static void put_json_number(gguf_writer *w, const json_t *number, bool whole) {
     put_u32(w, bits);
 }
 
+static void put_json_bytes(gguf_writer *w, const char *name, const json_t *list) {
+    put_key_array(w, name, FILE_U8, json_array_size(list));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        put_bytes(w, &(uint8_t){(uint8_t)json_integer_value(json_array_get(list, i))}, 1);
+}
+
 static void put_json_key(gguf_writer *w, const char *name, const json_t *value) {
     const json_t *first = json_array_get(value, 0);
     if (json_is_string(value)) put_key_text(w, name, json_string_value(value));
     else if (json_is_boolean(value)) {
         put_key(w, name, FILE_BOOL);
         put_bytes(w, json_is_true(value) ? "\1" : "\0", 1);
-    } else if (json_is_integer(value)) put_key_u32(w, name, (uint32_t)json_integer_value(value));
+    } else if (strstr(name, "precompiled_charsmap")) put_json_bytes(w, name, value);
+    else if (json_is_integer(value)) put_key_u32(w, name, (uint32_t)json_integer_value(value));
     else if (json_is_string(first) || !first) put_json_texts(w, name, value);
     else {
         bool whole = json_is_integer(first);
@@ -130,21 +137,62 @@ static bool encodes(const tokenizer *t, const json_t *text, const char *packed, 
     return same;
 }
 
-static void encodes_as_the_reference(void **state) {
-    (void)state;
+/* Calls check for each text that the set has ids for; how many it found wrong. */
+typedef bool check_text(const tokenizer *t, const json_t *set, size_t i, const json_t *text, const char *packed);
+
+static size_t check_sets(const char *part, check_text *check) {
     const json_t *texts = json_object_get(fixture, "texts"), *sets = json_object_get(fixture, "sets"), *set;
     size_t i, wrong = 0;
     assert_true(json_array_size(texts) >= 280);
     json_array_foreach(sets, i, set) {
         const json_t *ids = json_object_get(set, "ids");
+        if (!json_object_get(set, part)) continue;
         tokenizer *t = tokenizer_of(set);
-        assert_int_equal(json_array_size(ids), json_array_size(texts));
-        for (size_t k = 0; k < json_array_size(texts); k++)
-            wrong += !encodes(t, json_array_get(texts, k), json_string_value(json_array_get(ids, k)),
-                              json_string_value(json_object_get(set, "name")));
+        bool all = !json_is_true(json_object_get(set, "special_only"));
+        size_t n = 0;
+        for (size_t k = 0; k < json_array_size(texts); k++) {
+            const json_t *text = json_array_get(texts, k);
+            if (!all && !json_is_true(json_object_get(text, "special"))) continue;
+            wrong += !check(t, set, n, text, json_string_value(json_array_get(ids, n)));
+            n++;
+        }
+        assert_int_equal(n, json_array_size(ids));
         tokenizer_close(t);
     }
-    assert_int_equal(wrong, 0);
+    return wrong;
+}
+
+static bool encodes_this(const tokenizer *t, const json_t *set, size_t i, const json_t *text, const char *packed) {
+    (void)i;
+    return encodes(t, text, packed, json_string_value(json_object_get(set, "name")));
+}
+
+static void encodes_as_the_reference(void **state) {
+    (void)state;
+    assert_int_equal(check_sets("ids", encodes_this), 0);
+}
+
+/* "=": the text comes back as it was. */
+static bool decodes_this(const tokenizer *t, const json_t *set, size_t i, const json_t *text, const char *packed) {
+    token_list ids = unpacked(packed);
+    const char *hex = json_string_value(json_array_get(json_object_get(set, "decoded"), i));
+    byte_list want = from_hex(*hex != '=' ? hex : json_string_value(json_object_get(text, "hex"))), got = {0};
+    assert_int_equal(tokenizer_decode(t, ids.id, ids.n, false, &got), KVT_OK);
+    bool same = got.n == want.n && (got.n == 0 || memcmp(got.at, want.at, got.n) == 0);
+    if (!same) {
+        print_message("%s: \"%.*s\", not \"%.*s\"\n", json_string_value(json_object_get(set, "name")), (int)got.n,
+                      got.at, (int)want.n, want.at);
+        ids_show("ids", &ids);
+    }
+    token_list_free(&ids);
+    byte_list_free(&want);
+    byte_list_free(&got);
+    return same;
+}
+
+static void decodes_as_the_reference(void **state) {
+    (void)state;
+    assert_int_equal(check_sets("decoded", decodes_this), 0);
 }
 
 /* ids alone would not tell where a text was cut wherever no merge crosses the cut. */
@@ -211,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuts_as_the_reference),
         cmocka_unit_test(encodes_as_the_reference),
+        cmocka_unit_test(decodes_as_the_reference),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -226,6 +226,7 @@ static int answer_all(run_state *r) {
         .sampling = r->opt->sampling,
         .stop_texts = r->opt->texts.stop.text,
         .n_stop_texts = r->opt->texts.stop.n,
+        .goes_on = !r->opt->prompt.chat,
         .logprobs = r->opt->logprobs >= 0,
         .n_top = r->opt->logprobs > 0 ? r->opt->logprobs : 0,
         .on_logits = r->logits ? on_logits : NULL,

@@ -120,6 +120,7 @@ typedef struct generate_options {
     /* An answer ends before the first of these texts that is whole, whatever tokens spell it. None is empty. */
     const char *const *stop_texts; /* [n_stop_texts] */
     int n_stop_texts;              /* 0 .. STOP_TEXTS_MAX */
+    bool goes_on; /* the answer goes on with the prompt's text, so a blank in front of its first word belongs to it */
     bool logprobs;                 /* keep how likely the model held each token to be, before penalties and rules */
     int n_top;                     /* and the likeliest ones with it: 0 .. LOGPROBS_TOP_MAX, cut to the vocabulary */
 

@@ -11,6 +11,7 @@ kvt_status writer_open(writer *w, answer *out, int tokens_max, const model *m, c
     size_t bytes_tokens, bytes_ends;
     *w = (writer){ .out = out, .opt = opt, .stops = stops, .n_vocab = model_config_of(m)->n_vocab };
     w->decoder = tokenizer_decoder_of(model_tokenizer(m), false);
+    w->decoder.at_start = !opt->goes_on;
     if (!mem_mul((size_t)tokens_max, sizeof out->tokens[0], &bytes_tokens)) return KVT_E_MEMORY;
     if (!mem_mul((size_t)tokens_max, sizeof w->ends[0], &bytes_ends)) return KVT_E_MEMORY;
     *out = (answer){ .tokens = malloc(bytes_tokens), .n_top = opt->n_top < w->n_vocab ? opt->n_top : w->n_vocab };

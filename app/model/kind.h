@@ -19,8 +19,8 @@ typedef struct kind_scratch {
     bpe_scratch bpe;
     piece_walk walk;
     byte_list text; /* normalised */
-    struct unigram_node *node;
-    size_t n_nodes;
+    struct unigram_place *place; /* [n_places] */
+    size_t n_places;
     nfc_scratch nfc;
 } kind_scratch;
 
@@ -29,6 +29,7 @@ void kind_scratch_free(kind_scratch *s);
 typedef struct kind {
     const char *name, *words; /* of tokenizer.ggml.model; for people */
     vocab_style style;
+    const char *bos, *eos; /* control tokens that are these where the file does not say; NULL: none */
     unsigned special; /* what is cut out of the text first; user-defined tokens are not where the kind finds them */
     /* The vocabulary outlives what is opened. On failure *self is NULL. */
     kvt_status (*open)(void **self, kind_traits *traits, const model_file *f, vocab *v, const spellings *s,
@@ -39,5 +40,7 @@ typedef struct kind {
 } kind;
 
 extern const kind kind_bytelevel; /* "gpt2", bytelevel.c */
+extern const kind kind_spm;       /* "llama", spm.c */
+extern const kind kind_unigram;   /* "t5", unigram.c */
 
 #endif

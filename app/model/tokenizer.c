@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "ends.h"
 #include "kind.h"
+#include "strip.h"
 #include "utf8.h"
 
 struct tokenizer {
@@ -21,7 +22,7 @@ struct tokenizer {
 
 /* -------------------------------------------------------------------------------------------- opening */
 
-static const kind *const KINDS[] = {&kind_bytelevel};
+static const kind *const KINDS[] = {&kind_bytelevel, &kind_spm, &kind_unigram};
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
 /* -1 where the file names none. */
@@ -43,6 +44,8 @@ static kvt_status read_info(tokenizer *t, const model_file *f, error_text *err) 
     TRY(read_id(f, "tokenizer.ggml.bos_token_id", t->vocab.n, &info->bos, err));
     TRY(read_id(f, "tokenizer.ggml.eos_token_id", t->vocab.n, &info->eos, err));
     TRY(read_id(f, "tokenizer.ggml.eot_token_id", t->vocab.n, &info->eot, err));
+    if (info->bos < 0 && t->kind->bos) info->bos = tokenizer_control(t, t->kind->bos);
+    if (info->eos < 0 && t->kind->eos) info->eos = tokenizer_control(t, t->kind->eos);
     int32_t eom;
     TRY(read_id(f, "tokenizer.ggml.eom_token_id", t->vocab.n, &eom, err));
     ends_add(&t->ends, info->eos);
@@ -63,8 +66,9 @@ static kvt_status find_kind(tokenizer *t, const model_file *f, error_text *err) 
         if (strlen(KINDS[i]->name) == name.n && memcmp(KINDS[i]->name, name.at, name.n) == 0) t->kind = KINDS[i];
     if (t->kind) return KVT_OK;
     return file_fail(f, err, KVT_E_UNSUPPORTED,
-                     "its tokenizer is of kind \"%.*s\"; this version knows \"gpt2\" (byte-level BPE)",
-                     FILE_SHOW(name));
+                     "its tokenizer is of kind \"%.*s\"; this version knows \"%s\" (%s), \"%s\" (%s) and \"%s\" (%s)",
+                     FILE_SHOW(name), KINDS[0]->name, KINDS[0]->words, KINDS[1]->name, KINDS[1]->words, KINDS[2]->name,
+                     KINDS[2]->words);
 }
 
 static kvt_status open_parts(tokenizer *t, const model_file *f, error_text *err) {
@@ -72,6 +76,7 @@ static kvt_status open_parts(tokenizer *t, const model_file *f, error_text *err)
     int32_t n;
     TRY(spellings_open(&s, f, &n, err));
     kvt_status st = vocab_open(&t->vocab, f, &s, n, t->kind->style, err);
+    if (st == KVT_OK) strip_read(&t->vocab, f);
     if (st == KVT_OK) st = t->kind->open(&t->self, &t->traits, f, &t->vocab, &s, err);
     spellings_close(&s);
     TRY(st);
@@ -127,6 +132,7 @@ void kind_scratch_free(kind_scratch *s) {
     bpe_scratch_free(&s->bpe);
     piece_walk_close(&s->walk);
     byte_list_free(&s->text);
+    free(s->place);
     nfc_scratch_free(&s->nfc);
 }
 
@@ -182,16 +188,22 @@ kvt_status tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool
 
 /* ------------------------------------------------------------------------------------------ decoding */
 
-static kvt_status add_bytes(const tokenizer *t, int32_t id, bool show_control, byte_list *out) {
+/* The first token of a text may have a blank in front that encoding put there. */
+static kvt_status add_bytes(const tokenizer *t, int32_t id, bool show_control, bool *at_start, byte_list *out) {
     if (!known(t, id)) return KVT_E_ARGUMENT;
-    if (vocab_hidden(&t->vocab, id) && !show_control) return KVT_OK;
-    return byte_list_add(out, vocab_bytes(&t->vocab, id), vocab_length(&t->vocab, id));
+    const char *bytes = vocab_bytes(&t->vocab, id);
+    size_t n = vocab_length(&t->vocab, id);
+    if (vocab_hidden(&t->vocab, id)) return show_control ? byte_list_add(out, bytes, n) : KVT_OK;
+    bool blank = *at_start && t->traits.blank && t->vocab.type[id] != VOCAB_BYTE && n > 0 && *bytes == ' ';
+    *at_start = false;
+    return byte_list_add(out, bytes + blank, n - blank);
 }
 
 kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, bool show_control, byte_list *out) {
     size_t n_before = out->n;
+    bool at_start = true;
     for (size_t i = 0; i < n; i++) {
-        kvt_status st = add_bytes(t, id[i], show_control, out);
+        kvt_status st = add_bytes(t, id[i], show_control, &at_start, out);
         if (st == KVT_OK) continue;
         out->n = n_before;
         return st;
@@ -200,13 +212,13 @@ kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, boo
 }
 
 tokenizer_decoder tokenizer_decoder_of(const tokenizer *t, bool show_control) {
-    return (tokenizer_decoder){.t = t, .show_control = show_control};
+    return (tokenizer_decoder){.t = t, .show_control = show_control, .at_start = true};
 }
 
 kvt_status tokenizer_push(tokenizer_decoder *d, int32_t id, byte_list *out) {
     size_t n_before = out->n;
     kvt_status st = byte_list_add(out, d->tail, (size_t)d->n_tail);
-    if (st == KVT_OK) st = add_bytes(d->t, id, d->show_control, out);
+    if (st == KVT_OK) st = add_bytes(d->t, id, d->show_control, &d->at_start, out);
     if (st != KVT_OK) {
         out->n = n_before;
         return st;

@@ -1,4 +1,5 @@
-/* tokenizer.h - text to token ids and back: byte-level BPE as a GGUF file describes it.
+/* tokenizer.h - text to token ids and back, as a GGUF file describes it: byte-level BPE ("gpt2"), SentencePiece's BPE
+ * ("llama") and its unigram model ("t5").
  *
  *     tokenizer *t;
  *     tokenizer_open(&t, file, &err);
@@ -8,18 +9,27 @@
  *     tokenizer_decode(t, ids.id, ids.n, false, &out);
  *     token_list_free(&ids); byte_list_free(&out); tokenizer_close(t);
  *
- * Ids agree with Hugging Face tokenizers. What decides them:
+ * Ids agree with Hugging Face tokenizers for the first kind and with sentencepiece for the others. What decides them:
  * - Bytes that are not UTF-8 become U+FFFD first, one for each maximal part of a character. A NUL is a character.
  * - Control tokens in the text count only when the caller says so: text from outside is passed with parse_control
- *   false, and a typed "<|im_end|>" is then ten ordinary characters. User-defined tokens (runs of spaces, say) are
- *   words of the text and always count. Where several match, the longest does. Options that only a tokenizer.json
- *   has (strip blanks around a token, whole words only) are not in a GGUF file and not applied.
- * - Then every stretch between such tokens by itself: where the model asks for it (Qwen, Command-R, MPT) it is brought
- *   to Unicode's normal form C, cut into pieces by the patterns that tokenizer.ggml.pre names (patterns.c), and merged
- *   inside each piece. For Llama 3, Tekken and their relatives a piece that is a token as a whole is that token.
- * - A byte that has no token (SmolLM2's vocabulary lacks 21, among them no printable one) vanishes, and its neighbours
- *   touch: that is what the reference does where no unknown token is set.
+ *   false, and a typed "<|im_end|>" is then ten ordinary characters. Where several match, the longest does. In Phi-3's
+ *   files white space behind most of them belongs to them (strip.c); other options that only a tokenizer.json has are
+ *   not in a GGUF file and not applied. What lies between two control tokens is a text of its own.
+ * - User-defined tokens (runs of blanks, say) are words of the text and always count.
  * - No token is added in front: add_bos says whether the model wants its bos id there.
+ *
+ * Byte-level BPE: where the model asks for it (Qwen, Command-R, MPT) text is brought to Unicode's normal form C, then
+ * cut into pieces by the patterns that tokenizer.ggml.pre names (patterns.c), and the bytes of each piece are merged in
+ * the order of the file's list. For Llama 3, Tekken and their relatives a piece that is a token as a whole is that
+ * token. A byte that has no token (SmolLM2's vocabulary lacks 21, among them no printable one) vanishes, and its
+ * neighbours touch: that is what the reference does where no unknown token is set.
+ *
+ * SentencePiece: characters are replaced by the file's table if it has one (precompiled_charsmap), blanks in a row
+ * become one if it says so (remove_extra_whitespaces), and a text that is not empty gets a blank in front unless it
+ * says otherwise (add_space_prefix; in a unigram file that lacks the key it does not). Tokens are merged by their
+ * scores, or those of the best sum are taken. A character without a token becomes its bytes, if the file has tokens for
+ * them; or else the unknown token, once for a run of such characters; or else nothing. Tokens marked as unused are
+ * not used.
  *
  * After opening it does not change and no longer needs the file: threads may share it. */
 #ifndef TOKENIZER_H
@@ -68,7 +78,7 @@ const tokenizer_info *tokenizer_about(const tokenizer *t);
 
 /* An answer ends with this token: eos, eot or eom of the file, or one known by its text (ends.c has the list). */
 bool tokenizer_is_end(const tokenizer *t, int32_t id);
-/* A control token: no text of its own. */
+/* A control token, or the unknown token: no text of its own. */
 bool tokenizer_is_control(const tokenizer *t, int32_t id);
 /* The control token spelled so; -1: there is none. */
 int32_t tokenizer_control(const tokenizer *t, const char *text);
@@ -78,8 +88,9 @@ const char *tokenizer_bytes(const tokenizer *t, int32_t id, size_t *n);
 /* Append the ids of n bytes of text. KVT_E_LIMIT: more than 1 GiB. On failure out is as it was. */
 kvt_status tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool parse_control, token_list *out);
 
-/* Append the bytes of n ids; control tokens give nothing unless show_control.
- * KVT_E_ARGUMENT: an id outside the vocabulary; out is as it was. */
+/* Append the bytes of n ids; control tokens, and the unknown token, give nothing unless show_control. The ids are those
+ * of a text from its beginning: a blank in front that encoding has put there is taken away. KVT_E_ARGUMENT: an id
+ * outside the vocabulary; out is as it was. */
 kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, bool show_control, byte_list *out);
 
 /* Text as it comes, token by token, and never half a character: the first bytes of one wait here for the others. Bytes
@@ -87,6 +98,7 @@ kvt_status tokenizer_decode(const tokenizer *t, const int32_t *id, size_t n, boo
 typedef struct tokenizer_decoder {
     const tokenizer *t;
     bool show_control;
+    bool at_start; /* the next token begins a text; set it to false where the tokens go on with one */
     char tail[3];
     int n_tail;
 } tokenizer_decoder;

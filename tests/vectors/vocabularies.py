@@ -1,20 +1,27 @@
 #!/usr/bin/env python3
 """Make vocabularies.json: small vocabularies of every kind the program knows, and the ids that outside references give.
 
-    python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3 sentencepiece==0.2.3
+    python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3 sentencepiece==0.2.3 protobuf==7.36.2
     venv/bin/python tests/vectors/vocabularies.py --out tests/vectors
 
 Run by hand, with Python 3.11 and the versions above; the output is committed and the tests read only that. The same
 machine writes the same bytes again. Ids of byte-level BPE come from Hugging Face tokenizers, built as the models'
-tokenizer.json files are: normalizer, sequence of splits, ignore_merges. README.md describes what is written.
+tokenizer.json files are: normalizer, sequence of splits, ignore_merges. Those of SentencePiece models come from
+sentencepiece. README.md describes what is written.
 """
 
 import argparse
+import io
 import json
 import random
+import re
+import tempfile
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import cases
@@ -33,7 +40,7 @@ MORE = [
     "don'\u017f DON'\u017f it'LL", "HTTPServerError getURLFor iPhone XMLHttpRequest", "Élan ÉLAN élanÉ ǅungla ʰa", "It'S we'Ve THEY'RE x'lLa", "aB'sC'tD", "中文ABC漢字abcかなKana",
     # what the cuts of DeepSeek see
     "1234567890123 12 1", "hello，世界！「引用」…", "x  \ny   ", "   trailing   ", "Привет мир Ω ℵ ﬁ", "ᄀᄁ\ud7ff가 abc 漢 ㄱ", "#include<a.h> //x /y @z", "a\u0300b\u0488 n\u0303", "±½\u00d7²\u00f7 $5 +x ^y",
-    "\u00adsoft\u200dzwj\u0600num", "。、　。", "ｆｕｌｌ！～ＷＩＤＴＨ", "\x07bell\x00nul", "\r\n\r\r\n x\r", "a//\n/\nb!/\r\n/", "!?\n\n!?\r\n x", "日本語カタカナ・ひらがなｶﾅ",
+    "\u00adsoft\u200dzwj\u0600num", "。、　。", "ｆｕｌｌ！～ＷＩＤＴＨ", "\x07bell\x00nul", "\r\n\r\r\n x\r", "a//\n/\nb!/\r\n/", "!?\n\n!?\r\n x", "日本語カタカナ・ひらがなｶﾅ", "grab a cab, abc",
 ]
 
 SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
@@ -149,6 +156,111 @@ def byte_level_reference(vocabulary, row, special):
     return tokenizer
 
 
+# ---- SentencePiece ---------------------------------------------------------------------------------
+
+# What a model's own table may do: one for one, for several, for none; several for one; longest first.
+RULES = {
+    "\uff21": "A", "\uff42": "b", "\u00bd": "1/2", "\ufb01": "fi", "e\u0301": "\u00e9", "e\u0323\u0302": "\u1ec7", "\u00ad": "", "\u200b": "", "\u3000": " ",
+    "\u00a0": " ", "\t": " ", "\n": " ", "\r": " ", "\u2026": "...", "\uac00\uac01": "ga", "\uac00": "\uac00!", "ab": "\u00e6", "abc": "c  b", "'": "\u2019", "\u2019": "'",
+}
+
+# name: (model type, rules instead of identity, trainer's options)
+SENTENCEPIECE = {
+    "spm": ("bpe", False, {"byte_fallback": True, "remove_extra_whitespaces": False}),
+    "spm-table": ("bpe", True, {"byte_fallback": False, "remove_extra_whitespaces": True}),
+    "spm-no-blank": ("bpe", False, {"byte_fallback": True, "remove_extra_whitespaces": False, "add_dummy_prefix": False}),
+    "unigram": ("unigram", False, {"byte_fallback": True, "remove_extra_whitespaces": False}),
+    "unigram-table": ("unigram", True, {"byte_fallback": False, "remove_extra_whitespaces": True}),
+}
+SPM_USERS = ["<code>", "<co", "n\u00e9e", "grab", "\u2581\u2581\u2581\u2581"]
+SPM_UNIGRAM_USERS = SPM_USERS[:4]  # blanks can be spelled in several ways of one score, of which rounding chooses
+
+
+def sentencepiece_model(corpus, kind, rules, options):
+    model = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as table:
+        for source, target in RULES.items():
+            spell = lambda text: " ".join(f"{ord(c):X}" for c in text)
+            table.write(f"{spell(source)}\t{spell(target)}\n")
+        table.flush()
+        options = dict(options, normalization_rule_tsv=table.name) if rules else dict(options, normalization_rule_name="identity")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(corpus), model_writer=model, model_type=kind, vocab_size=700, num_threads=1, character_coverage=0.98, hard_vocab_limit=False,
+            user_defined_symbols=SPM_USERS if kind == "bpe" else SPM_UNIGRAM_USERS, control_symbols=SPECIALS, minloglevel=2, **options,
+        )
+    return model.getvalue()
+
+
+def sentencepiece_keys(proto):
+    """(of the vocabulary, of the file)"""
+    rules = proto.normalizer_spec
+    kind = {2: "llama", 1: "t5"}[proto.trainer_spec.model_type]
+    vocabulary = {
+        "tokens": [p.piece for p in proto.pieces], "scores": [float(f"{p.score:.9g}") for p in proto.pieces], "token_type": [p.type for p in proto.pieces]
+    }
+    keys = {
+        "model": kind, "add_space_prefix": rules.add_dummy_prefix, "remove_extra_whitespaces": rules.remove_extra_whitespaces,
+        "precompiled_charsmap": list(rules.precompiled_charsmap),
+    }
+    return {"tokenizer.ggml." + k: v for k, v in vocabulary.items()}, {k: v for k, v in keys.items() if v != []}
+
+
+def between_specials(encode, ids):
+    """Every stretch between control tokens as a text of its own."""
+
+    def encode_parts(text, special):
+        parts = re.split("(" + "|".join(map(re.escape, SPECIALS)) + ")", text) if special else [text]
+        return [i for part in parts if part for i in ([ids[part]] if special and part in SPECIALS else encode(part))]
+
+    return encode_parts
+
+
+def phi3_reference(vocabulary):
+    """Phi-3's tokenizer.json: SentencePiece's merges by score, blanks as U+2581 and one in front, control tokens that strip
+    what is right of them."""
+    tokens, scores = vocabulary["tokenizer.ggml.tokens"], vocabulary["tokenizer.ggml.scores"]
+    types = vocabulary["tokenizer.ggml.token_type"]
+    vocab = {t: i for i, t in enumerate(tokens)}
+    merges = []
+    for i, token in enumerate(tokens):
+        if types[i] == NORMAL:
+            merges += [(-scores[i], token[:n], token[n:]) for n in range(1, len(token)) if {token[:n], token[n:]} <= set(vocab)]
+    merges.sort(key=lambda m: m[0])
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[m[1:] for m in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False, rstrip=t != "<|endoftext|>") for t in SPECIALS + ["</s>"]])
+    return tokenizer
+
+
+def sentencepiece_sets(listed, corpus):
+    vocabularies, sets = {}, []
+    counts = Counter(c for text in corpus for c in text)
+    common = {c for c, _ in counts.most_common(260)}  # characters beyond these are unknown to the models
+    corpus = [line for text in corpus for line in text.split("\n") if set(line) <= common - {"\0"}]
+    for name, (kind, rules, options) in SENTENCEPIECE.items():
+        data = sentencepiece_model(corpus, kind, rules, options)
+        model = sentencepiece.SentencePieceProcessor(model_proto=data)
+        proto = sentencepiece_model_pb2.ModelProto()
+        proto.ParseFromString(data)
+        vocabularies[name], keys = sentencepiece_keys(proto)
+        ids = {t: model.piece_to_id(t) for t in SPECIALS}
+        made = set_of(name, name, keys, listed, between_specials(model.encode, ids))
+        decoded = [model.decode(unpacked(i)).replace(" \u2047 ", "") for i in made["ids"]]  # how it shows the unknown token
+        made["decoded"] = [text.encode().hex() if text.encode() != data else "=" for text, (data, _) in zip(decoded, listed)]
+        sets.append(made)
+    users = vocabularies["spm"]["tokenizer.ggml.token_type"]
+    vocabularies["phi-3"] = dict(vocabularies["spm"], **{"tokenizer.ggml.token_type": [NORMAL if t == USER else t for t in users]})
+    reference = phi3_reference(vocabularies["phi-3"])
+    plain = Tokenizer.from_str(reference.to_str())
+    encode = lambda text, special: reference.encode(text, add_special_tokens=False).ids
+    special_only = [(t, s) for t, s in listed if s]
+    made = set_of("phi-3", "phi-3", {"model": "llama"}, special_only, encode)
+    made["keys"]["general.architecture"] = "phi3"
+    made["special_only"] = True
+    sets.append(made)
+    return vocabularies, sets
+
+
 # ---- writing ---------------------------------------------------------------------------------------
 
 DIGITS_64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -158,6 +270,11 @@ def packed(ids):
     """Two characters for an id."""
     assert all(i < 4096 for i in ids)
     return "".join(DIGITS_64[i >> 6] + DIGITS_64[i & 63] for i in ids)
+
+
+def unpacked(text):
+    digits = [DIGITS_64.index(c) for c in text]
+    return [high << 6 | low for high, low in zip(digits[::2], digits[1::2])]
 
 
 def set_of(name, vocabulary, keys, listed, encode):
@@ -173,9 +290,12 @@ def cut(tokenizer, text):
     return [len(text[first:end].encode()) for _, (first, end) in pieces]
 
 
-def byte_level_sets(listed):
+def corpus_of(listed):
     corpus = [t.decode("utf-8", errors="replace") for t, _ in listed] * 2 + [cases.KOREAN, cases.CODE, cases.SHORT]
-    corpus += [unicodedata.normalize("NFC", t) for t in corpus]
+    return corpus + [unicodedata.normalize("NFC", t) for t in corpus]
+
+
+def byte_level_sets(listed, corpus):
     vocabulary = byte_level_vocabulary(corpus)
     sets = []
     for row in ROWS:
@@ -192,7 +312,10 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     out = parser.parse_args().out
     listed = texts()
-    vocabularies, sets = byte_level_sets(listed)
+    corpus = corpus_of(listed)
+    vocabularies, sets = byte_level_sets(listed, corpus)
+    more = sentencepiece_sets(listed, corpus)
+    vocabularies, sets = vocabularies | more[0], sets + more[1]
     whole = {"texts": [{"hex": t.hex(), "special": s} for t, s in listed], "vocabularies": vocabularies, "sets": sets}
     lines = ",\n".join(f" {json.dumps(k)}: " + json.dumps(v, ensure_ascii=False, separators=(",", ":")) for k, v in whole.items())
     (out / "vocabularies.json").write_text("{\n" + lines + "\n}\n")
