@@ -137,6 +137,6 @@ int report_json(const run_report *r);
 
 /* ------------------------------------------------------------------------------------------- commands */
 
-extern const command command_run, command_chat, command_inspect, command_simulate;
+extern const command command_run, command_chat, command_inspect, command_perplexity, command_simulate;
 
 #endif

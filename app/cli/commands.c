@@ -11,6 +11,7 @@ const command *const commands[] = {
     &command_chat,
     &command_inspect,
     &command_simulate,
+    &command_perplexity,
     &command_bench,
     &command_bench_reuse,
     &command_bench_memory,

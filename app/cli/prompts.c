@@ -20,7 +20,7 @@ static int read_all(FILE *f, const char *name, byte_list *out) {
     return ferror(f) ? cli_fail("%s: %s", name, strerror(errno)) : CLI_DONE;
 }
 
-static int read_file(const char *path, byte_list *out) {
+int prompts_read_file(const char *path, byte_list *out) {
     FILE *f = fopen(path, "rb");
     if (!f) return cli_fail("%s: %s", path, strerror(errno));
     int status = read_all(f, path, out);
@@ -29,8 +29,8 @@ static int read_file(const char *path, byte_list *out) {
 }
 
 static int text_read(const prompt_options *opt, byte_list *out) {
-    if (opt->lines) return read_file(opt->lines, out);
-    if (opt->file) return read_file(opt->file, out);
+    if (opt->lines) return prompts_read_file(opt->lines, out);
+    if (opt->file) return prompts_read_file(opt->file, out);
     if (!opt->text) return read_all(stdin, "stdin", out);
     return byte_list_add(out, opt->text, strlen(opt->text)) == KVT_OK ? CLI_DONE : cli_fail("no memory for the prompt");
 }

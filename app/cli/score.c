@@ -1,0 +1,118 @@
+/* score.c - see score.h. */
+#include "score.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------------------------------------- a reading */
+
+static void hear(void *ctx, kvt_log_level level, const char *message) {
+    (void)ctx;
+    if (level == KVT_LOG_ERROR) cli_fail("%s", message);
+}
+
+static kvt_status cache_open(score_reader *r, const score_setup *s) {
+    const model_config *c = model_config_of(r->model);
+    kvt_layer *layers = calloc((size_t)c->n_layers, sizeof *layers);
+    if (!layers) return KVT_E_MEMORY;
+    model_layers(c, layers);
+    kvt_options opt = kvt_options_default();
+    opt.layers = layers;
+    opt.n_layers = c->n_layers;
+    opt.k_format = s->k_format;
+    opt.v_format = s->v_format;
+    opt.block_tokens = s->block_tokens;
+    opt.sequences_max = 1;
+    opt.tokens_max = s->context;
+    opt.batch_tokens_max = SCORE_ROWS;
+    opt.math = s->math;
+    opt.workers = r->team;
+    opt.log = hear;
+    kvt_status status = kvt_open(&r->cache, &opt);
+    if (status == KVT_OK) status = kvt_seq_new(r->cache, &r->seq);
+    free(layers);
+    return status;
+}
+
+int score_open(score_reader *r, const loaded *l, const score_setup *s) {
+    size_t n_vocab = (size_t)model_config_of(l->model)->n_vocab;
+    *r = (score_reader){ .model = l->model, .team = l->team };
+    for (int i = 0; i < SCORE_ROWS; i++) r->wanted[i] = i;
+    r->logits = malloc(SCORE_ROWS * n_vocab * sizeof *r->logits);
+    if (!r->logits) return cli_fail("no memory for %d rows of %zu logits", SCORE_ROWS, n_vocab);
+    kvt_status status = cache_open(r, s);
+    if (status == KVT_OK) status = model_state_new(&r->state, l->model, SCORE_ROWS, s->context, s->math, l->team);
+    return status == KVT_OK ? CLI_DONE : cli_fail("reading windows of %d tokens: %s", s->context, kvt_status_text(status));
+}
+
+void score_close(score_reader *r) {
+    kvt_close(r->cache);
+    model_state_free(r->state);
+    free(r->logits);
+}
+
+int score_begin(score_reader *r) {
+    kvt_status status = kvt_seq_truncate(r->cache, r->seq, 0);
+    return status == KVT_OK ? CLI_DONE : cli_fail("beginning a window: %s", kvt_status_text(status));
+}
+
+int score_read(score_reader *r, const int32_t *tokens, int n) {
+    model_step step = { .batch = { 1, &r->seq, &n }, .tokens = tokens, .wanted = r->wanted, .n_wanted = n,
+                        .logits = r->logits };
+    kvt_status status = kvt_reserve(r->cache, &step.batch);
+    if (status == KVT_OK) status = model_forward(r->state, r->cache, &step);
+    if (status == KVT_OK) status = kvt_commit(r->cache, &step.batch, tokens);
+    return status == KVT_OK ? CLI_DONE : cli_fail("reading the text: %s", kvt_status_text(status));
+}
+
+/* -------------------------------------------------------------------------------------------------- the rows */
+
+typedef struct rows_work {
+    const score_reader *r, *other;
+    const int32_t *next;
+    score_row *out;
+    int n_vocab;
+} rows_work;
+
+static int top_of(const float *logits, int n) {
+    int top = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > logits[top]) top = i;
+    return top;
+}
+
+/* The logarithm of the sum of e^logit, in order of id. */
+static double log_sum(const float *logits, int n, double most) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += kvt_exp((double)logits[i] - most);
+    return most + kvt_log(sum);
+}
+
+/* Sum of p ln(p / q). */
+static double divergence(const float *p, double p_sum, const float *q, double q_sum, int n) {
+    double kl = 0;
+    for (int i = 0; i < n; i++) {
+        double ln_p = (double)p[i] - p_sum, ln_q = (double)q[i] - q_sum;
+        kl += kvt_exp(ln_p) * (ln_p - ln_q);
+    }
+    return kl > 0 ? kl : 0; /* rounding */
+}
+
+static void row_score(void *ctx, int item, int worker) {
+    const rows_work *w = ctx;
+    (void)worker;
+    const float *row = w->r->logits + (size_t)item * (size_t)w->n_vocab;
+    int top = top_of(row, w->n_vocab);
+    double sum = log_sum(row, w->n_vocab, (double)row[top]);
+    w->out[item] = (score_row){ .nll = w->next[item] >= 0 ? sum - (double)row[w->next[item]] : 0 };
+    if (!w->other) return;
+    const float *theirs = w->other->logits + (size_t)item * (size_t)w->n_vocab;
+    int their_top = top_of(theirs, w->n_vocab);
+    double their_sum = log_sum(theirs, w->n_vocab, (double)theirs[their_top]);
+    w->out[item].kl = divergence(theirs, their_sum, row, sum, w->n_vocab);
+    w->out[item].top_agrees = top == their_top;
+}
+
+void score_rows(const score_reader *r, const score_reader *other, const int32_t *next, int n, score_row *out) {
+    rows_work work = { r, other, next, out, model_config_of(r->model)->n_vocab };
+    kvt_workers_run(r->team, n, row_score, &work);
+}

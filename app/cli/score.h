@@ -1,0 +1,47 @@
+/* score.h - a model reads a known text: the logits behind every token of it, in one precision and one format of the
+ * cache; and what two such readings tell of each other. */
+#ifndef APP_SCORE_H
+#define APP_SCORE_H
+
+#include "cli.h"
+
+enum { SCORE_ROWS = 128 }; /* tokens of a step: their logits are kept */
+
+typedef struct score_setup {
+    kvt_math math;
+    kvt_format k_format, v_format;
+    int block_tokens;
+    int context; /* tokens of a window */
+} score_setup;
+
+typedef struct score_reader {
+    const model *model;
+    kvt_workers *team;
+    kvt_cache *cache;
+    model_state *state;
+    kvt_seq seq;
+    int wanted[SCORE_ROWS];
+    float *logits; /* [SCORE_ROWS][n_vocab] */
+} score_reader;
+
+/* CLI_DONE, or CLI_FAILED told on stderr; score_close in either case. */
+int score_open(score_reader *r, const loaded *l, const score_setup *s);
+void score_close(score_reader *r);
+
+/* A window begins: nothing was read yet. */
+int score_begin(score_reader *r);
+/* Up to SCORE_ROWS tokens more; r->logits holds a row behind each. */
+int score_read(score_reader *r, const int32_t *tokens, int n);
+
+/* Of one position. */
+typedef struct score_row {
+    double nll; /* -ln of the probability of the token that came */
+    double kl;  /* KL divergence from the other reading's distribution to this one's, in nats */
+    bool top_agrees;
+} score_row;
+
+/* Rows 0 .. n - 1 of a reading against the tokens that came next, next[i] behind row i; below 0: none did, and nll
+ * stays 0. With `other`, against its rows too. On all threads. */
+void score_rows(const score_reader *r, const score_reader *other, const int32_t *next, int n, score_row *out);
+
+#endif
