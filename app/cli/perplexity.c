@@ -115,7 +115,8 @@ static int rows_count(perplexity *p, size_t first, int at, int n, int n_window, 
     }
     score_rows(&p->reader, p->opt->kl ? &p->exact : NULL, next, n, rows);
     for (int i = 0; i < n; i++)
-        if (next[i] >= 0 && !tally_add(&p->tally, &rows[i], p->opt->kl)) return cli_fail("no memory for the divergences");
+        if (next[i] >= 0 && !tally_add(&p->tally, &rows[i], p->opt->kl))
+            return cli_fail("no memory for the divergences");
     return CLI_DONE;
 }
 

@@ -41,7 +41,8 @@ int score_open(score_reader *r, const loaded *l, const score_setup *s) {
     if (!r->logits) return cli_fail("no memory for %d rows of %zu logits", SCORE_ROWS, n_vocab);
     kvt_status status = cache_open(r, s);
     if (status == KVT_OK) status = model_state_new(&r->state, l->model, SCORE_ROWS, s->context, s->math, l->team);
-    return status == KVT_OK ? CLI_DONE : cli_fail("reading windows of %d tokens: %s", s->context, kvt_status_text(status));
+    if (status == KVT_OK) return CLI_DONE;
+    return cli_fail("reading windows of %d tokens: %s", s->context, kvt_status_text(status));
 }
 
 void score_close(score_reader *r) {
