@@ -88,36 +88,60 @@ static size_t messages_read(chat_message *out, const uint8_t *data, size_t n) {
     return count;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    static char template[TEMPLATE_MAX + 4096];
-    if (n < 3) return 0;
-    spoken s = {
-        .template = template,
+static model_file *file_of(const gguf_writer *w) {
+    model_file *f;
+    error_text err = {""};
+    check(file_open_memory(&f, "made.gguf", w->at, w->n, &err) == KVT_OK, err.text);
+    return f;
+}
+
+static tokenizer *tokenizer_of(unsigned kind) {
+    const spoken s = {
         .control = {"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|im_sep|>", "<|start_header_id|>",
                     "<|end_header_id|>", "<|eot_id|>", "[INST]", "[/INST]", "<|user|>", "<|end|>", "<end_of_turn>",
                     "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>",
                     "<|USER_TOKEN|>", "<|end_of_role|>"},
-        .bos = data[0] & 1 ? "<s>" : "<|im_start|>",
-        .eos = data[1] & 1 ? "</s>" : NULL,
-        .add_bos = data[2] & 1,
+        .bos = kind & 1 ? "<s>" : "<|im_start|>",
+        .eos = kind & 2 ? "</s>" : NULL,
+        .add_bos = kind & 4,
     };
-    chat_message messages[MESSAGES_MAX];
-    size_t used = template_read(template, data, n), n_messages = messages_read(messages, data + used, n - used);
     gguf_writer w = {0};
-    error_text err = {""}, why = {""};
-    model_file *f;
     tokenizer *t;
-    chat *c;
+    error_text err = {""};
     spoken_write(&s, &w);
-    check(file_open_memory(&f, "made.gguf", w.at, w.n, &err) == KVT_OK, err.text);
+    model_file *f = file_of(&w);
     check(tokenizer_open(&t, f, &err) == KVT_OK, err.text);
+    file_close(f);
+    free(w.at);
+    return t;
+}
+
+static chat *chat_of(const char *template, const tokenizer *t) {
+    gguf_writer w = {0};
+    chat *c;
+    error_text why = {"?"};
+    put_header(&w, 3, 0, 1);
+    put_key_text(&w, "tokenizer.chat_template", template);
+    model_file *f = file_of(&w);
     check(chat_open(&c, f, t, &why) == KVT_OK, "opening fails");
     check(chat_known(c) == (why.text[0] == 0), "a warning without a reason, or none");
+    file_close(f);
+    free(w.at);
+    return c;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    static char template[TEMPLATE_MAX + 4096];
+    static tokenizer *tokenizers[8];
+    if (n < 3) return 0;
+    unsigned kind = (data[0] & 1u) | (data[1] & 1u) << 1 | (data[2] & 1u) << 2;
+    if (!tokenizers[kind]) tokenizers[kind] = tokenizer_of(kind);
+    const tokenizer *t = tokenizers[kind];
+    chat_message messages[MESSAGES_MAX];
+    size_t used = template_read(template, data, n), n_messages = messages_read(messages, data + used, n - used);
+    chat *c = chat_of(template, t);
     check_controls(t, c, messages, n_messages);
     for (size_t i = 1; i <= n_messages; i++) check_continue(t, c, messages, n_messages, i);
     chat_close(c);
-    tokenizer_close(t);
-    file_close(f);
-    free(w.at);
     return 0;
 }
