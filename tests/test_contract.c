@@ -124,6 +124,16 @@ static void rows_are_the_contracts(void **state) {
         kvt_rmsnorm(NULL, x, y, bits_to_f32(words_of(vector, "eps", 0).at[0]), 1, n, x);
         assert_bits(x, words_of(vector, "out", 0), "rmsnorm");
     }
+    json_array_foreach(json_object_get(vectors, "scaled"), i, vector) {
+        int n = int_of(vector, "n");
+        uint64_t seed = (uint64_t)n;
+        float s = bits_to_f32(words_of(vector, "s", 0).at[0]);
+        floats_random(&seed, x, n, 30);
+        floats_random(&seed, y, n, 2);
+        kvt_add_scaled(NULL, x, y, s, (size_t)n);
+        kvt_scale(NULL, x, s, (size_t)n);
+        assert_bits(x, words_of(vector, "out", 0), "x + s y, times s");
+    }
     json_array_foreach(json_object_get(vectors, "silu"), i, vector) {
         int n = int_of(vector, "n");
         uint64_t seed = (uint64_t)n;
@@ -148,6 +158,15 @@ static void positions_are_encoded(void **state) {
         assert_bits(turns, words_of(vector, "turns", 0), "turns");
         kvt_rope_apply(NULL, &rope, turns, x, (size_t)rope.dim, 1, 1, rope.dim);
         assert_bits(x, words_of(vector, "out", 0), "rope");
+    }
+    json_array_foreach(json_object_get(vectors, "freqs"), i, vector) {
+        words freqs = words_of(vector, "freqs", 0);
+        for (size_t j = 0; j < freqs.n; j++) x[j] = bits_to_f32(freqs.at[j]);
+        kvt_rope rope = {.dim = int_of(vector, "dim"), .freqs = x};
+        rope.magnitude = bits_to_f32(words_of(vector, "magnitude", 1).at[0]);
+        int32_t position = int_of(vector, "position");
+        kvt_rope_turns(&rope, &position, 1, turns);
+        assert_bits(turns, words_of(vector, "turns", 0), "turns of given frequencies");
     }
 }
 

@@ -174,6 +174,35 @@ static void test_the_context_asked_for_chooses_the_factors(void **state) {
     model_close(m);
 }
 
+/* A cache that keeps nothing has a context as short as its text, and turns as the others do all the same. */
+static void test_the_kind_of_cache_chooses_no_factors(void **state) {
+    (void)state;
+    const run *r = run_of("phi3-long");
+    model *m = model_of(r->name);
+    float *logits[2];
+    for (int kind = 0; kind < 2; kind++) {
+        error_text err;
+        engine *e;
+        int seq;
+        engine_options opt = engine_options_default();
+        if (kind == 1) {
+            opt.kind = KVT_NONE;
+            opt.context = r->n;
+            opt.rope_context = model_context(model_config_of(m));
+        }
+        logits[kind] = calloc(family.n_vocab, sizeof(float));
+        assert_int_equal(engine_open(&e, m, family.team, &opt, &err), KVT_OK);
+        assert_int_equal(engine_add(e, r->ids, r->n, &seq), KVT_OK);
+        while (engine_waiting(e)) assert_int_equal(engine_step(e), KVT_OK);
+        memcpy(logits[kind], engine_logits(e, seq), family.n_vocab * sizeof(float));
+        engine_close(e);
+    }
+    assert_memory_equal(logits[0], logits[1], family.n_vocab * sizeof(float));
+    free(logits[0]);
+    free(logits[1]);
+    model_close(m);
+}
+
 /* A window is not there yet: contexts end where it would begin to matter. */
 static void check_limit(const char *name, int limit, const char *key) {
     model *m = model_of(name);
@@ -212,6 +241,7 @@ int main(void) {
         cmocka_unit_test(test_exact_logits_are_the_references),
         cmocka_unit_test(test_fast_logits_are_near),
         cmocka_unit_test(test_the_context_asked_for_chooses_the_factors),
+        cmocka_unit_test(test_the_kind_of_cache_chooses_no_factors),
         cmocka_unit_test(test_contexts_end_where_a_window_would_begin),
     };
     return cmocka_run_group_tests(tests, open_family, close_family);

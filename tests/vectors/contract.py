@@ -188,17 +188,25 @@ def rmsnorm(x, weight, eps):
     return [mul(mul(v, r), w) for v, w in zip(x, weight)]
 
 
+def add_scaled(x, y, s):
+    return [fma(s, b, a) for a, b in zip(x, y)]
+
+
 def silu_mul(g, u):
     e = [exp2(mul(v, f32(-1.44269504))) for v in g]
     return [mul(div(v, add(1.0, w)), x) for v, w, x in zip(g, e, u)]
 
 
-def rope_turns(dim, base, position):
+def rope_freqs(dim, base):
+    return [f32(1 / base ** (2 * i / dim)) for i in range(dim // 2)]
+
+
+def rope_turns(freqs, position, magnitude):
     """(cos, sin) of each pair."""
     turns = []
-    for i in range(dim // 2):
-        angle = mul(f32(float(position)), f32(1 / base ** (2 * i / dim)))
-        turns.append((f32(math.cos(angle)), f32(math.sin(angle))))
+    for f in freqs:
+        angle = mul(f32(float(position)), f)
+        turns.append((f32(math.cos(angle) * magnitude), f32(math.sin(angle) * magnitude)))
     return turns
 
 
@@ -365,16 +373,28 @@ def case_norm(n, size):
             "out": hexes(rmsnorm(r.floats(n, size), r.floats(n, 2.0), f32(1e-5)))}
 
 
+def case_scaled(n, s):
+    r = Random(n)
+    out = add_scaled(r.floats(n, 30.0), r.floats(n, 2.0), f32(s))
+    return {"n": n, "s": hexes([f32(s)]), "out": hexes(mul(v, f32(s)) for v in out)}
+
+
 def case_silu(n, size):
     r = Random(n)
     return {"n": n, "size": size, "out": hexes(silu_mul(r.floats(n, size), r.floats(n, 2.0)))}
 
 
 def case_rope(dim, base, position, halves):
-    turns = rope_turns(dim, base, position)
+    turns = rope_turns(rope_freqs(dim, base), position, 1.0)
     return {"dim": dim, "base": base, "position": position, "halves": halves,
             "turns": hexes(x for turn in turns for x in turn),
             "out": hexes(rope(Random(dim).floats(dim, 3.0), turns, halves))}
+
+
+def case_freqs(dim, position, magnitude):
+    freqs = [abs(f) for f in Random(dim).floats(dim // 2, 1.0)]
+    return {"dim": dim, "position": position, "magnitude": hexes([f32(magnitude)]), "freqs": hexes(freqs),
+            "turns": hexes(x for turn in rope_turns(freqs, position, f32(magnitude)) for x in turn)}
 
 
 def case_codes(kind, n_rows, n_cols):
@@ -435,9 +455,11 @@ CASES = {
     "exp2": case_exp2(),
     "narrow": case_narrow(),
     "rmsnorm": [case_norm(64, 1.0), case_norm(37, 30.0), case_norm(5, 1e-18), case_norm(576, 0.5)],
+    "scaled": [case_scaled(64, 0.22), case_scaled(37, -1e-20), case_scaled(5, 12.0)],
     "silu": [case_silu(64, 8.0), case_silu(37, 200.0)],
     "rope": [case_rope(d, b, p, h) for d, b in ((64, 10000.0), (20, 500000.0)) for p in (0, 1, 77, 8000, 131071)
              for h in (0, 1)],
+    "freqs": [case_freqs(40, p, m) for p, m in ((3, 1.0), (9000, 1.1902381), (131071, 0.7))],
     "matmul": [case_codes(k, 17, 160) for k in ("Q8_0", "Q4_0", "Q4_1")] + [case_codes("Q4_1", 3, 64)]
     + [case_floats(k, 17, n) for k, n in (("F32", 97), ("F16", 100), ("BF16", 64))],
     "attend": [
