@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/ints.h"
 #include "base/thread.h"
 #include "cache.h"
 
@@ -37,10 +38,6 @@ void attend_carve(attend *a, carve *c, const layout *l) {
         w->o = carve_take(c, ATTN_ROWS * pad_v, sizeof *w->o);
         w->cut_tile = carve_take(c, pad_v * TILE, sizeof(float));
     }
-}
-
-static int least(int a, int b) {
-    return a < b ? a : b;
 }
 
 /* ------------------------------------------------------------------------------------ rows of a piece */
@@ -121,7 +118,7 @@ static void rows_together(const attend_job *job, attend_worker *w, int first, in
     attn_segment segment = {
         .k_tile = w->k_tile,
         .v_tile = w->v_tile,
-        .n_tokens = least(last + 1 - first, ATTN_SEGMENT),
+        .n_tokens = int_least(last + 1 - first, ATTN_SEGMENT),
         .first = first,
         .k_format = c->k_element,
         .v_format = c->v_element,
@@ -167,7 +164,7 @@ static void rows_apart(const attend_job *job, attend_worker *w, int first, int r
 /* Rows from `row` on into w->m, w->l and w->o; returns how many. Where all values are finite, both ways give the same
  * bits. */
 static int segment_rows(const attend_job *job, const attend_item *item, attend_worker *w, int first, int row) {
-    int n = least(w->n_rows - row, ATTN_ROWS);
+    int n = int_least(w->n_rows - row, ATTN_ROWS);
     if (job->apart) rows_apart(job, w, first, row, n, w->m, w->l, w->o);
     else rows_together(job, w, first, row, n / item->n_heads, item->n_heads, w->m, w->l, w->o);
     return n;
@@ -194,9 +191,9 @@ static void item_whole(const attend_job *job, const attend_item *item, attend_wo
     int n_tokens = w->position[w->n_rows - 1] + 1;
     rows_start(job, w, w->n_rows);
     for (int first = 0; first < n_tokens; first += ATTN_SEGMENT) {
-        segment_tiles(job, item, first, least(n_tokens - first, ATTN_SEGMENT), w);
+        segment_tiles(job, item, first, int_least(n_tokens - first, ATTN_SEGMENT), w);
         for (int row = 0, n; row < w->n_rows; row += n) {
-            n = least(w->n_rows - row, ATTN_ROWS);
+            n = int_least(w->n_rows - row, ATTN_ROWS);
             if (w->position[row + n - 1] < first) continue;
             segment_rows(job, item, w, first, row);
             for (int i = 0; i < n; i++) row_merge(job, w, row + i, w->m[i], w->l[i], w->o + (size_t)i * dim);
@@ -246,7 +243,7 @@ static void item_segment(const attend_job *job, const attend_item *item, attend_
     int first = item->segment * ATTN_SEGMENT, last = 0;
     for (int i = 0; i < w->n_rows; i++)
         if (w->position[i] > last) last = w->position[i];
-    segment_tiles(job, item, first, least(last + 1 - first, ATTN_SEGMENT), w);
+    segment_tiles(job, item, first, int_least(last + 1 - first, ATTN_SEGMENT), w);
     for (int row = 0, n; row < w->n_rows; row += n) {
         n = segment_rows(job, item, w, first, row);
         segment_keep(job, item, w, row, n);

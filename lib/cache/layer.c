@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/bits.h"
+#include "base/ints.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "format/format.h"
@@ -137,18 +138,6 @@ layer_shape layer_shape_of(const kvt_options *opt, int layer) {
     return s;
 }
 
-static size_t most(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static int ceil_div(int n, int by) {
-    return (n + by - 1) / by;
-}
-
 /* Room for pieces that are cut at segments: so that threads share a long sequence, and so that what sequences share is
  * read once for all of them. */
 static void layout_cuts(layout *out, const layer_shape *s, size_t rows_most) {
@@ -157,10 +146,11 @@ static void layout_cuts(layout *out, const layer_shape *s, size_t rows_most) {
     size_t per_row = n_heads * (size_t)out->n_segments * (2 + (size_t)s->pad_v);
     size_t one = (size_t)s->group * per_row, all;
     mem_mul(rows_most, per_row, &all);
-    out->n_splits = most(out->n_splits, least(splits, most(CUTS_MAX, n_heads)));
-    size_t items = least(splits, CUTS_MAX) * (size_t)out->n_segments;
-    out->n_items_cut = most(out->n_items_cut, least(items, most(CUTS_MAX, n_heads * (size_t)out->n_segments)));
-    out->partial_floats = most(out->partial_floats, least(all, most(PARTIAL_MAX, one)));
+    out->n_splits = size_most(out->n_splits, size_least(splits, size_most(CUTS_MAX, n_heads)));
+    size_t items = size_least(splits, CUTS_MAX) * (size_t)out->n_segments;
+    items = size_least(items, size_most(CUTS_MAX, n_heads * (size_t)out->n_segments));
+    out->n_items_cut = size_most(out->n_items_cut, items);
+    out->partial_floats = size_most(out->partial_floats, size_least(all, size_most(PARTIAL_MAX, one)));
 }
 
 /* What a step can need: plan.c stays within these numbers. */
@@ -168,11 +158,11 @@ static void layout_step(layout *out, const kvt_options *opt, const layer_shape *
     size_t batch = (size_t)opt->batch_tokens_max, group = (size_t)s->group;
     size_t row_groups = batch * group / ATTN_ROWS + (size_t)out->n_entries;
     size_t rows_most = mem_round(batch * group, ATTN_ROWS);
-    out->pad_k = (int)most((size_t)out->pad_k, (size_t)s->pad_k);
-    out->pad_v = (int)most((size_t)out->pad_v, (size_t)s->pad_v);
-    out->item_rows = (int)most((size_t)out->item_rows, rows_most < LAYER_ROWS_MAX ? rows_most : LAYER_ROWS_MAX);
-    out->n_items = most(out->n_items, row_groups * (size_t)s->n_heads_kv);
-    layout_cuts(out, s, least(rows_most, (size_t)out->n_entries * LAYER_ROWS_MAX));
+    out->pad_k = (int)size_most((size_t)out->pad_k, (size_t)s->pad_k);
+    out->pad_v = (int)size_most((size_t)out->pad_v, (size_t)s->pad_v);
+    out->item_rows = (int)size_most((size_t)out->item_rows, rows_most < LAYER_ROWS_MAX ? rows_most : LAYER_ROWS_MAX);
+    out->n_items = size_most(out->n_items, row_groups * (size_t)s->n_heads_kv);
+    layout_cuts(out, s, size_least(rows_most, (size_t)out->n_entries * LAYER_ROWS_MAX));
 }
 
 /* Blocks: enough for every sequence, or as many as bytes_max holds (contiguous: whole sequences of them). */
@@ -196,9 +186,9 @@ kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out) {
     TRY(options_check(opt, log));
     out->block_tokens = opt->block_tokens;
     out->block_tiles = opt->block_tokens / TILE;
-    out->seq_blocks = ceil_div(opt->tokens_max, opt->block_tokens);
+    out->seq_blocks = int_ceil_div(opt->tokens_max, opt->block_tokens);
     out->seq_blocks_least = opt->kind == KVT_CONTIGUOUS ? out->seq_blocks : 0;
-    out->n_segments = ceil_div(opt->tokens_max, ATTN_SEGMENT);
+    out->n_segments = int_ceil_div(opt->tokens_max, ATTN_SEGMENT);
     out->n_entries = opt->sequences_max < opt->batch_tokens_max ? opt->sequences_max : opt->batch_tokens_max;
     out->n_threads = opt->workers ? kvt_workers_count(opt->workers) : opt->n_threads;
     if (out->n_threads == 0) out->n_threads = sys_processors();

@@ -4,6 +4,7 @@
  * An entry's rows of a head are one piece if that is no more than a thread's share. Else, or where the entry shares a
  * segment with others, it is cut at its segments, if the buffer of results has room. Pieces of few rows take several
  * heads. No cut moves a bit. */
+#include "base/ints.h"
 #include <assert.h>
 
 #include "attend.h"
@@ -20,27 +21,19 @@ typedef struct planner {
     int entry_last;    /* the last one that is cut, in the order of cost */
 } planner;
 
-static int least(int a, int b) {
-    return a < b ? a : b;
-}
-
-static int ceil_div(int n, int by) {
-    return (n + by - 1) / by;
-}
-
 static int rows_of(const layer_shape *l, const step_entry *e) {
     return e->n_new * l->group;
 }
 
 static int segments_of(const step_entry *e) {
-    return ceil_div(e->length + e->n_new, ATTN_SEGMENT);
+    return int_ceil_div(e->length + e->n_new, ATTN_SEGMENT);
 }
 
 /* ------------------------------------------------------------------------------------------- sizes of pieces */
 
 /* What rows of a head cost: groups of rows times tokens. */
 static int64_t cost_of(const layer_shape *l, const step_entry *e, int row, int n_rows) {
-    return (int64_t)ceil_div(n_rows, ATTN_ROWS) * (e->length + (row + n_rows - 1) / l->group + 1);
+    return (int64_t)int_ceil_div(n_rows, ATTN_ROWS) * (e->length + (row + n_rows - 1) / l->group + 1);
 }
 
 static int64_t total_cost(const planner *p) {
@@ -55,7 +48,7 @@ static int64_t total_cost(const planner *p) {
 static int64_t total_ranges(const planner *p, int rows_most) {
     const step *s = &p->c->step;
     int64_t n = 0;
-    for (int i = 0; i < s->n_entries; i++) n += ceil_div(rows_of(p->l, &s->entry[i]), rows_most);
+    for (int i = 0; i < s->n_entries; i++) n += int_ceil_div(rows_of(p->l, &s->entry[i]), rows_most);
     return n;
 }
 
@@ -71,13 +64,13 @@ static int rows_per_piece(const planner *p) {
 /* Heads whose n_rows rows each a piece can take. */
 static int heads_possible(const planner *p, int n_rows) {
     if (p->apart || n_rows > ATTN_ROWS) return 1;
-    return least(p->l->n_heads_kv, ATTN_ROWS / n_rows);
+    return int_least(p->l->n_heads_kv, ATTN_ROWS / n_rows);
 }
 
 /* Fewer where threads would have too few pieces. */
 static int heads_per_piece(const planner *p, int n_rows) {
     int heads = heads_possible(p, n_rows), n_threads = p->c->layout.n_threads;
-    while (n_threads > 1 && heads > 1 && p->n_ranges * ceil_div(p->l->n_heads_kv, heads) < 4 * n_threads)
+    while (n_threads > 1 && heads > 1 && p->n_ranges * int_ceil_div(p->l->n_heads_kv, heads) < 4 * n_threads)
         heads = (heads + 1) / 2;
     return heads;
 }
@@ -106,7 +99,7 @@ static int segments_shared(const planner *p, int place) {
 static bool is_costly(const planner *p, const step_entry *e) {
     int n_rows = rows_of(p->l, e);
     return p->c->layout.n_threads > 1 && n_rows <= p->c->layout.item_rows && segments_of(e) > 1 &&
-           cost_of(p->l, e, 0, least(n_rows, p->rows_most)) * heads_per_piece(p, n_rows) > p->cost_most;
+           cost_of(p->l, e, 0, int_least(n_rows, p->rows_most)) * heads_per_piece(p, n_rows) > p->cost_most;
 }
 
 /* Make the entry's splits, if there is room. */
@@ -115,7 +108,7 @@ static void entry_cut(planner *p, int entry) {
     const layout *room = &p->c->layout;
     const step_entry *e = &p->c->step.entry[entry];
     int n_rows = rows_of(p->l, e), n_segments = segments_of(e), n_heads = p->l->n_heads_kv;
-    int n_pieces = n_segments * ceil_div(n_rows, p->rows_most);
+    int n_pieces = n_segments * int_ceil_div(n_rows, p->rows_most);
     size_t need = (size_t)n_segments * partial_floats(p->l, n_rows);
     if ((size_t)(a->n_splits + n_heads) > room->n_splits ||
         (int64_t)n_pieces * n_heads > (int64_t)room->n_items_cut - p->n_cut ||
@@ -219,8 +212,8 @@ static void plan_cut(planner *p, int entry) {
         for (int head = 0; head < p->l->n_heads_kv; head += heads)
             for (int row = 0; row < n_rows; row += p->rows_most)
                 piece_add(p, (attend_item){.place = place, .n_entries = 1, .head = head,
-                                           .n_heads = least(heads, p->l->n_heads_kv - head), .row = row,
-                                           .n_rows = least(n_rows - row, p->rows_most), .segment = segment});
+                                           .n_heads = int_least(heads, p->l->n_heads_kv - head), .row = row,
+                                           .n_rows = int_least(n_rows - row, p->rows_most), .segment = segment});
     }
 }
 
@@ -231,8 +224,8 @@ static void plan_whole(planner *p, int entry) {
     for (int head = 0; head < p->l->n_heads_kv; head += heads)
         for (int row = (n_rows - 1) / p->rows_most * p->rows_most; row >= 0; row -= p->rows_most)
             piece_add(p, (attend_item){.place = place, .n_entries = 1, .head = head,
-                                       .n_heads = least(heads, p->l->n_heads_kv - head), .row = row,
-                                       .n_rows = least(n_rows - row, p->rows_most), .segment = ATTEND_ALL});
+                                       .n_heads = int_least(heads, p->l->n_heads_kv - head), .row = row,
+                                       .n_rows = int_least(n_rows - row, p->rows_most), .segment = ATTEND_ALL});
 }
 
 void plan_layer(kvt_cache *c, const layer_shape *l, bool apart) {

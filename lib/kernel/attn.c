@@ -2,13 +2,12 @@
  *
  * Owns the walk over steps, heads and tiles, which rows see what, and what is prefetched when. Leaves arithmetic to the
  * kernels, and segments, sequences and merging to the caller. */
+#include "base/ints.h"
 #include <math.h>
 #include <string.h>
 
 #include "kernel.h"
 #include "scalar.h"
-
-static int least(int a, int b) { return a < b ? a : b; }
 
 /* Tokens of the segment, from its first on, that any row sees. */
 static int tokens_seen(const attn_segment *seg) {
@@ -16,7 +15,7 @@ static int tokens_seen(const attn_segment *seg) {
     for (int r = 1; r < seg->n_rows; r++) {
         if (seg->position[r] > last) last = seg->position[r];
     }
-    int n = least(last - seg->first + 1, seg->n_tokens);
+    int n = int_least(last - seg->first + 1, seg->n_tokens);
     return n < 0 ? 0 : n;
 }
 
@@ -39,7 +38,7 @@ static const void **pairs_add(const attn_segment *seg, const void *const *tile, 
         for (int h = 0; h < seg->n_heads; h++) {
             const void *const *head = tile + h * SEGMENT_TILES;
             *to++ = head[t];
-            *to++ = head[least(t + 1, n_tiles - 1)];
+            *to++ = head[int_least(t + 1, n_tiles - 1)];
         }
     }
     return to;
@@ -49,7 +48,7 @@ static const void **pairs_add(const attn_segment *seg, const void *const *tile, 
 static void stream_make(const attn_segment *seg, int n_tokens, const void **stream) {
     const int n_k = (n_tokens + TILE - 1) / TILE, n_v = 2 * pairs_of(n_tokens);
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
-        const int first = at / (2 * TILE), n = pairs_of(least(n_tokens - at, ATTN_STEP));
+        const int first = at / (2 * TILE), n = pairs_of(int_least(n_tokens - at, ATTN_STEP));
         stream = pairs_add(seg, seg->k_tile, first, n, n_k, stream);
         stream = pairs_add(seg, seg->v_tile, first, n, n_v, stream);
     }
@@ -120,7 +119,7 @@ static void step_softmax(const kernels *k, const attn_segment *seg, attn_scratch
                         .l = scratch->l[r],
                         .o = o + (size_t)r * (size_t)seg->dim_v,
                         .dim = seg->dim_v};
-        row.n_visible = least(seg->position[r % seg->n_rows] - (seg->first + at) + 1, n);
+        row.n_visible = int_least(seg->position[r % seg->n_rows] - (seg->first + at) + 1, n);
         if (row.n_visible > 0) {
             softmax(&row);
         } else {
@@ -160,7 +159,7 @@ void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *s
         scratch->ahead_bytes = tile_bytes_least(seg);
     }
     for (int at = 0; at < n_tokens; at += ATTN_STEP) {
-        const int n = least(n_tokens - at, ATTN_STEP);
+        const int n = int_least(n_tokens - at, ATTN_STEP);
         stream = step_scores(k, seg, scratch, stream, pairs_of(n));
         step_softmax(k, seg, scratch, at, n, m, o);
         stream = step_values(k, seg, scratch, stream, pairs_of(n), o);
