@@ -4,9 +4,9 @@
  * An entry's rows of a head are one piece if that is no more than a thread's share. Else, or where the entry shares a
  * segment with others, it is cut at its segments, if the buffer of results has room. Pieces of few rows take several
  * heads. No cut moves a bit. */
-#include "base/ints.h"
 #include <assert.h>
 
+#include "base/ints.h"
 #include "attend.h"
 #include "cache.h"
 

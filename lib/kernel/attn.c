@@ -2,10 +2,10 @@
  *
  * Owns the walk over steps, heads and tiles, which rows see what, and what is prefetched when. Leaves arithmetic to the
  * kernels, and segments, sequences and merging to the caller. */
-#include "base/ints.h"
 #include <math.h>
 #include <string.h>
 
+#include "base/ints.h"
 #include "kernel.h"
 #include "scalar.h"
 
