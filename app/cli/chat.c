@@ -109,8 +109,9 @@ void chat_answer(chat_session *s) {
 
 void chat_tell_change(chat_session *s, const talk_change *change) {
     if (change->n_turns > 0)
-        screen_say(&s->screen, "%zu oldest turn%s (%s tokens) left the conversation to make room", change->n_turns,
-                   change->n_turns == 1 ? "" : "s", show_count((uint64_t)change->n_tokens).text);
+        screen_say(&s->screen, "%s oldest turn%s (%s tokens) left the conversation to make room",
+                   show_count(change->n_turns).text, change->n_turns == 1 ? "" : "s",
+                   show_count((uint64_t)change->n_tokens).text);
     if (change->n_again > 0)
         screen_say(&s->screen, "%s tokens stand elsewhere now and are read again",
                    show_count((uint64_t)change->n_again).text);
@@ -147,11 +148,11 @@ static void take_message(chat_session *s, bool literal) {
 static bool talk_on(chat_session *s, bool *asked) {
     bool literal = false;
     lines_status status = message_read(s->lines, &s->message, &literal);
-    bool cleared = status == LINES_CLEARED, leaves = cleared && *asked;
-    *asked = cleared;
-    if (cleared && !leaves) screen_dim(&s->screen, "Ctrl-C again or Ctrl-D leaves");
+    bool asks = status == LINES_REFUSED, leaves = asks && *asked;
+    *asked = asks;
+    if (asks && !leaves) screen_dim(&s->screen, "Ctrl-C again or Ctrl-D leaves");
     if (status == LINES_MEMORY) s->failed = cli_fail("no memory for so long a message");
-    if (cleared || status == LINES_MEMORY) return !leaves;
+    if (asks || status == LINES_CLEARED || status == LINES_MEMORY) return !leaves;
     if (status != LINES_ONE) return false;
     if (is_blank(&s->message)) return true;
     if (byte_list_add(&s->message, "", 1) != KVT_OK) return true;

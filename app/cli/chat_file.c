@@ -16,7 +16,7 @@
 enum { VERSION = 1 };
 
 /* No conversation is that long; a file that is has been mistaken for one. */
-static const long FILE_BYTES_MAX = 256L << 20;
+static const long FILE_BYTES_MAX = 32L << 20;
 
 /* --------------------------------------------------------------------------------------------------- save */
 
@@ -38,7 +38,7 @@ static json_t *options_json(const chat_session *s) {
 
 /* One object, compact, behind what is there; takes the object. */
 static bool json_add(byte_list *out, json_t *o) {
-    char *text = o ? json_dumps(o, JSON_REAL_PRECISION(9)) : NULL;
+    char *text = o ? json_dumps(o, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : NULL;
     bool good = text && byte_list_add(out, text, strlen(text)) == KVT_OK;
     free(text);
     json_decref(o);

@@ -28,7 +28,7 @@ struct lines {
     EditLine *edit; /* NULL: no terminal */
     History *history;
     const char *prompt;
-    bool cleared;
+    bool cleared, was_empty; /* by Ctrl-C */
     struct termios calm; /* how the terminal was found */
     char path[4096];     /* of the history, "" for none */
 };
@@ -116,7 +116,9 @@ static unsigned char key_clear(EditLine *e, int key) {
     lines *l;
     (void)key;
     el_get(e, EL_CLIENTDATA, &l);
+    const LineInfoW *line = el_wline(e);
     l->cleared = true;
+    l->was_empty = line->lastchar == line->buffer;
     fputs("^C", stderr);
     return CC_NEWLINE;
 }
@@ -166,15 +168,11 @@ static lines_status next_typed(lines *l, const char *prompt, const char **text, 
     fputs("\033[?2004h", stderr); /* mark what is pasted */
     const char *line = el_gets(l->edit, &length);
     fputs("\033[?2004l", stderr);
+    bool whole = line && length > 0 && !l->cleared && !chat_leave;
+    if (!whole) fputc('\n', stderr);
     if (chat_leave) return LINES_STOPPED;
-    if (l->cleared) {
-        fputc('\n', stderr);
-        return LINES_CLEARED;
-    }
-    if (!line || length <= 0) {
-        fputc('\n', stderr);
-        return LINES_END;
-    }
+    if (l->cleared) return l->was_empty ? LINES_REFUSED : LINES_CLEARED;
+    if (!whole) return LINES_END;
     if (line[length - 1] == '\n') length--;
     l->n_line = 0;
     for (int i = 0; i < length; i++)

@@ -12,6 +12,7 @@ typedef enum lines_status {
     LINES_ONE,     /* here is a line */
     LINES_END,     /* of the input, or Ctrl-D on an empty line */
     LINES_CLEARED, /* Ctrl-C: what was typed is gone */
+    LINES_REFUSED, /* Ctrl-C on an empty line */
     LINES_STOPPED, /* a signal asks the program to end */
     LINES_MEMORY   /* there is none for so long a line */
 } lines_status;

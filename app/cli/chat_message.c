@@ -60,5 +60,5 @@ lines_status message_read(lines *l, byte_list *out, bool *literal) {
     *literal = is_fence(line, n);
     if (*literal) status = block_read(l, line + N_FENCE, n - N_FENCE, out);
     else status = continued_read(l, line, n, out);
-    return status;
+    return status == LINES_REFUSED ? LINES_CLEARED : status; /* the lines before are gone */
 }

@@ -102,9 +102,23 @@ static void banner_cache(const chat_session *s) {
                    show_count((uint64_t)e->context).text);
         return;
     }
-    screen_say(&s->screen, "%s cache, %s%s%s, context %s tokens: up to %s, %s each", kvt_cache_kind_name(e->kind), k,
+    screen_say(&s->screen, "%s cache, %s%s%s, context %s tokens, %s each: up to %s", kvt_cache_kind_name(e->kind), k,
                k == v ? "" : "/", k == v ? "" : v, show_count((uint64_t)e->context).text,
-               show_bytes((double)bytes_per_token(s) * e->context).text, show_bytes((double)bytes_per_token(s)).text);
+               show_bytes((double)bytes_per_token(s)).text, show_bytes((double)bytes_per_token(s) * e->context).text);
+}
+
+/* Of "Q8_0 1, F32 61, Q4_1 210" the type that most tensors have, norms in F32 not counted where there is another. */
+static show_text main_type(const char *types) {
+    show_text best = { "" };
+    char name[40];
+    int most = -1, n, length;
+    for (; sscanf(types, "%39s %d%n", name, &n, &length) == 2; types += types[length] ? length + 1 : length) {
+        if (strcmp(name, "F32") == 0) n = 0;
+        if (n <= most) continue;
+        most = n;
+        memcpy(best.text, name, sizeof name);
+    }
+    return best;
 }
 
 void chat_banner(const chat_session *s) {
@@ -112,9 +126,8 @@ void chat_banner(const chat_session *s) {
     const chat *c = model_chat(s->loaded.model, NULL);
     parts p = { .screen = &s->screen };
     part(&p, "%.80s", m->name[0] ? m->name : s->loaded.path);
-    part(&p, "%s weights", show_bytes((double)m->weights_bytes).text);
+    part(&p, "%s of %s weights", show_bytes((double)m->weights_bytes).text, main_type(m->types).text);
     part(&p, "%s", chat_name(c));
-    part(&p, "%.60s", m->types);
     if (s->screen.colour) fprintf(stderr, "\033[1m");
     file_one_line(p.text);
     fprintf(stderr, "%s%s\n", p.text, s->screen.colour ? "\033[0m" : "");

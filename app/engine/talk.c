@@ -65,28 +65,14 @@ static kvt_status render_first(const talk *t, const turn *u, token_list *out) {
     return chat_render(t->chat, m, n, true, out);
 }
 
-/* All messages up to that of turn i. */
-static size_t messages_put(const talk *t, int i, chat_message *out) {
-    size_t n = 0;
-    if (t->system) out[n++] = message_of("system", t->system, strlen(t->system));
-    for (int k = 0; k <= i; k++) {
-        const turn *u = &t->turns.at[k];
-        out[n++] = message_of("user", u->user.at, u->user.n);
-        if (k < i) out[n++] = message_of("assistant", u->reply.text.at, u->reply.text.n);
-    }
-    return n;
-}
-
 /* The head of turn i, at least 1, which follows the one before. */
 static kvt_status render_next(const talk *t, int i, token_list *out) {
-    const token_list *said = &t->turns.at[i - 1].reply.said;
+    const turn *last = &t->turns.at[i - 1], *u = &t->turns.at[i];
+    const token_list *said = &last->reply.said;
     bool ended = said->n > 0 && tokenizer_is_end(model_tokenizer(model_of(t)), said->id[said->n - 1]);
-    chat_message *m = malloc(2 * ((size_t)i + 1) * sizeof *m);
-    if (!m) return KVT_E_MEMORY;
-    size_t n = messages_put(t, i, m);
-    kvt_status status = chat_continue(t->chat, m, n, n - 1, ended, true, out);
-    free(m);
-    return status;
+    chat_message m[] = { message_of("assistant", last->reply.text.at, last->reply.text.n),
+                         message_of("user", u->user.at, u->user.n) };
+    return chat_continue(t->chat, m, 2, 1, ended, true, out);
 }
 
 static kvt_status render(const talk *t, int i, token_list *out) {
@@ -175,12 +161,15 @@ int talk_room(const talk *t) {
 /* The fewest turns that have to go so that the others and `room` fit, and the first one's head as it is then.
  * KVT_E_LIMIT: not even the last one alone does; *need says what it takes. */
 static kvt_status find_room(const talk *t, int room, int *n_gone, token_list *head, int *need) {
-    for (int k = 0; k < t->turns.n; k++) {
+    int rest = tokens_from(t, 0), most = context_of(t) - room;
+    for (int k = 0; k < t->turns.n; rest -= turns_tokens(&t->turns, k++, 1)) {
+        int behind = rest - (int)t->turns.at[k].head.n; /* the first head */
+        if (behind > most && k + 1 < t->turns.n) continue;
         head->n = 0;
         TRY(render_first(t, &t->turns.at[k], head));
-        *need = (int)head->n - (int)t->turns.at[k].head.n + tokens_from(t, k);
+        *need = (int)head->n + behind;
         *n_gone = k;
-        if (*need <= context_of(t) - room) return KVT_OK;
+        if (*need <= most) return KVT_OK;
     }
     return KVT_E_LIMIT;
 }
@@ -232,6 +221,7 @@ static kvt_status set_system(talk *t, const char *system) {
 /* The system message alone has to leave room for a message and an answer. */
 static kvt_status check_system(const talk *t, error_text *err) {
     int n = system_tokens(t, NULL), most = context_of(t) - talk_room(t) - 1;
+    if (most < 0) most = 0;
     if (n <= most) return KVT_OK;
     return engine_fail(err, KVT_E_LIMIT, "the system message has %d tokens, and the context of %d has room for %d", n,
                        context_of(t), most);
