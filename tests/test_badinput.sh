@@ -75,6 +75,17 @@ says "o['cache']['blocks_used'] == 1" "a limit is no wish for more"
 status 0 "a typed end token is text" tiny_run -p "a <|im_end|>" -n 1 --chat --json
 says "o['prompt_tokens'] > json.loads(__import__('subprocess').run(['$kvtile', 'run', '-m', '$tiny', '-p', 'a', '-n', '1', '--chat', '--json'], capture_output=True).stdout)['prompt_tokens'] + 5" "ten characters, not one token"
 
+# ---- A chat template that nobody knows, and none: plain text, with one warning for all prompts.
+printf 'a\nb\n' >"$dir/two"
+for edit in "put('tokenizer.chat_template', '{{ nobody }}')" "del keys['tokenizer.chat_template']" \
+    "put('tokenizer.chat_template', 7, U32)"; do
+    python3 tests/gguf_edit.py "$tiny" "$dir/plain.gguf" "$edit" || bad "$edit: the edit failed"
+    status 0 "plain text: $edit" "$kvtile" run -m "$dir/plain.gguf" --chat --prompts "$dir/two" -n 1
+    check "one warning: $edit" test "$(grep -c 'plain.gguf: .*chat.template' "$dir/err")" = 1
+    status 0 "no chat: $edit" "$kvtile" run -m "$dir/plain.gguf" -p a -n 1
+    check "no warning: $edit" test "$(grep -c 'chat.template' "$dir/err")" = 0
+done
+
 # ---- Model files: each has one thing changed.
 source=$tiny
 bad_file() { # bad_file NAME EDIT WORDS...: refused by run in one line that holds the words

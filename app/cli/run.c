@@ -216,16 +216,27 @@ static int report(run_state *r) {
     return CLI_DONE;
 }
 
+/* The stop texts asked for, and where no end token ends an answer of this chat, the text that does. */
+static int stops_gather(const run_state *r, const char *out[STOP_TEXTS_MAX]) {
+    const option_texts *asked = &r->opt->texts.stop;
+    const char *end = r->opt->prompt.chat ? chat_stop(model_chat(r->loaded.model, NULL)) : NULL;
+    int n = 0;
+    for (; n < asked->n; n++) out[n] = asked->text[n];
+    if (end && n < STOP_TEXTS_MAX) out[n++] = end;
+    return n;
+}
+
 static int answer_all(run_state *r) {
     error_text err;
+    const char *stops[STOP_TEXTS_MAX];
     generate_options g = {
         .prompts = r->prompts.prompt,
         .n_prompts = r->prompts.n,
         .n_samples = r->opt->n_samples,
         .tokens_max = r->opt->tokens_max,
         .sampling = r->opt->sampling,
-        .stop_texts = r->opt->texts.stop.text,
-        .n_stop_texts = r->opt->texts.stop.n,
+        .stop_texts = stops,
+        .n_stop_texts = stops_gather(r, stops),
         .goes_on = !r->opt->prompt.chat,
         .logprobs = r->opt->logprobs >= 0,
         .n_top = r->opt->logprobs > 0 ? r->opt->logprobs : 0,
