@@ -178,7 +178,8 @@ static void scripts_have(const command *c, const option *o, const char *bash, co
     snprintf(part, sizeof part, "%s) %s%s%s", o->name, choice ? "_kvtile_words \"$cur\" '" : "",
              choice ? spaced(o->value) : "", choice ? "'; return ;;\n" : "");
     if (o->value) assert_holds(bash, part, c, "bash script");
-    snprintf(part, sizeof part, "'%s%s[", o->name, is_long && o->value ? "=" : "");
+    snprintf(part, sizeof part, "'%s%s%s[", o->kind == OPTION_TEXTS ? "*" : "", o->name,
+             is_long && o->value ? "=" : "");
     assert_holds(zsh, part, c, "zsh script");
     snprintf(part, sizeof part, "'__kvtile_is %s' %s %s%s%s%s ", c->name, is_long ? "-l" : "-s",
              o->name + (is_long ? 2 : 1), choice ? " -x -a '" : "", choice ? spaced(o->value) : "", choice ? "'" : "");

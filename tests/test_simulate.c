@@ -130,9 +130,9 @@ static void a_bad_line_is_named(void **state) {
 
 /* ------------------------------------------------------------------------------------------------- policies */
 
-static policy_counts replay(const policy *p, const trace *t, int capacity) {
+static policy_counts replay(const policy *p, const trace *t, int room) {
     policy_counts c;
-    assert_int_equal(p->replay(t, capacity, 512, &c), KVT_OK);
+    assert_int_equal(p->replay(t, room, 512, &c), KVT_OK);
     assert_int_equal(c.n_hit + c.n_cold + c.n_evicted, t->n_blocks);
     return c;
 }
@@ -164,8 +164,8 @@ static void enough_room_hits_all_that_can_be_hit(void **state) {
     (void)state;
     trace t = trace_of(small);
     for (int i = 0; policies[i]; i++)
-        for (int capacity = 5; capacity < 1000000; capacity *= 10) {
-            policy_counts c = replay(policies[i], &t, capacity);
+        for (int room = 5; room < 1000000; room *= 10) {
+            policy_counts c = replay(policies[i], &t, room);
             assert_int_equal(c.n_hit, 2);
             assert_int_equal(c.n_cold, 5);
             assert_int_equal(c.n_left, 0);
@@ -177,7 +177,7 @@ static void enough_room_hits_all_that_can_be_hit(void **state) {
 static void the_recorded_trace(void **state) {
     (void)state;
     static const struct {
-        int capacity;
+        int room;
         double lru, optimum, own; /* per cent; 0: not known, or nothing is asked */
     } rows[] = {
         { 1000, 4.45, 19.07, 8 },    { 5000, 11.04, 34.12, 17 },  { 10000, 21.12, 36.64, 24 },
@@ -192,12 +192,12 @@ static void the_recorded_trace(void **state) {
     assert_int_equal(t.n_distinct, 182790);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         double n = (double)t.n_blocks / 100;
-        double lru = (double)replay(&policy_lru, &t, rows[i].capacity).n_hit / n;
-        double best = (double)replay(&policy_optimum, &t, rows[i].capacity).n_hit / n;
-        double own = (double)replay(&policy_default, &t, rows[i].capacity).n_hit / n;
+        double lru = (double)replay(&policy_lru, &t, rows[i].room).n_hit / n;
+        double best = (double)replay(&policy_optimum, &t, rows[i].room).n_hit / n;
+        double own = (double)replay(&policy_default, &t, rows[i].room).n_hit / n;
         assert_true(lru > rows[i].lru - 0.005 && lru < rows[i].lru + 0.005);
         assert_true(best > rows[i].optimum - 0.005 && best < rows[i].optimum + 0.005);
-        if (own < rows[i].own) fail_msg("%d blocks: %.2f %%, not %.2f", rows[i].capacity, own, rows[i].own);
+        if (own < rows[i].own) fail_msg("%d blocks: %.2f %%, not %.2f", rows[i].room, own, rows[i].own);
         assert_true(own <= best);
     }
     trace_free(&t);
@@ -205,12 +205,12 @@ static void the_recorded_trace(void **state) {
 
 static void the_knee_is_where_it_bends(void **state) {
     (void)state;
-    const int capacity[] = { 1, 10, 100, 1000, 10000 };
+    const int room[] = { 1, 10, 100, 1000, 10000 };
     const double bent[] = { 0, 0.1, 0.8, 0.85, 0.9 }, straight[] = { 0, 1, 2, 3, 4 }, flat[] = { 1, 1, 1, 1, 1 };
-    assert_int_equal(sweep_knee(capacity, bent, 5), 2);
-    assert_true(sweep_knee(capacity, straight, 5) == -1 || straight[4] == 4);
-    assert_int_equal(sweep_knee(capacity, flat, 5), -1);
-    assert_int_equal(sweep_knee(capacity, bent, 2), -1);
+    assert_int_equal(sweep_knee(room, bent, 5), 2);
+    assert_true(sweep_knee(room, straight, 5) == -1 || straight[4] == 4);
+    assert_int_equal(sweep_knee(room, flat, 5), -1);
+    assert_int_equal(sweep_knee(room, bent, 2), -1);
 }
 
 /* --------------------------------------------------------------------------------------------- memory over time */

@@ -52,8 +52,8 @@ typedef struct sampling_texts {
 
 /* Rows for the table of a command whose struct T has `common_options common`, and where it samples `sample_options
  * sampling` and `sampling_texts texts`; written down in rows.c. */
-extern const option_rows rows_model, rows_sampling, rows_sampling_texts, rows_cache, rows_formats, rows_machine, rows_threads, rows_chunk,
-    rows_json;
+extern const option_rows rows_model, rows_sampling, rows_sampling_texts, rows_cache, rows_formats, rows_machine,
+    rows_threads, rows_chunk, rows_json;
 #define OPTION_MODEL(T) OPTION_ROWS_OF(rows_model, T, common)
 #define OPTION_SAMPLING(T) OPTION_ROWS_OF(rows_sampling, T, sampling)
 #define OPTION_SAMPLING_TEXTS(T) OPTION_ROWS_OF(rows_sampling_texts, T, texts)
@@ -137,6 +137,6 @@ int report_json(const run_report *r);
 
 /* ------------------------------------------------------------------------------------------- commands */
 
-extern const command command_run, command_chat, command_inspect, command_perplexity, command_simulate;
+extern const command command_run, command_chat, command_inspect, command_perplexity, command_plan, command_simulate;
 
 #endif

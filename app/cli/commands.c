@@ -10,6 +10,7 @@ const command *const commands[] = {
     &command_run,
     &command_chat,
     &command_inspect,
+    &command_plan,
     &command_simulate,
     &command_perplexity,
     &command_bench,

@@ -67,7 +67,8 @@ static int replay_all(simulation *s) {
         simulate_row *r = &s->row[i];
         *r = (simulate_row){ .policy = s->policy[i / s->n_capacities], .capacity = s->capacity[i % s->n_capacities] };
         kvt_status status = r->policy->replay(&s->trace, r->capacity, s->block_tokens, &r->counts);
-        if (status != KVT_OK) return cli_fail("%s at %d blocks: %s", r->policy->name, r->capacity, kvt_status_text(status));
+        if (status != KVT_OK)
+            return cli_fail("%s at %d blocks: %s", r->policy->name, r->capacity, kvt_status_text(status));
         r->hit_rate = (double)r->counts.n_hit / (double)s->trace.n_blocks;
         progress_show(&p, i + 1, n);
     }
@@ -103,8 +104,8 @@ static int table_print(const simulation *s) {
     printf("%s requests, %s blocks of %d tokens read, %s of them different: a cache without bound hits %.2f %%\n\n",
            show_count(t->n_requests).text, show_count(t->n_blocks).text, s->block_tokens,
            show_count((uint64_t)t->n_distinct).text, 100 * (1 - (double)t->n_distinct / (double)t->n_blocks));
-    printf("%-10s %10s %10s %10s %10s %10s %10s%s%s\n", "policy", "capacity", "hit rate", "hit", "cold", "evicted", "left",
-           s->bytes_per_token ? "      saved" : "", s->opt->prefill_per_s > 0 ? "  s of work" : "");
+    printf("%-10s %10s %10s %10s %10s %10s %10s%s%s\n", "policy", "capacity", "hit rate", "hit", "cold", "evicted",
+           "left", s->bytes_per_token ? "      saved" : "", s->opt->prefill_per_s > 0 ? "  s of work" : "");
     for (int i = 0; i < s->n_policies * s->n_capacities; i++) row_print(s, &s->row[i]);
     if (s->knee >= 0)
         printf("\nThe knee is at %s blocks (%s): more capacity brings less from there on.\n",
@@ -202,7 +203,8 @@ static int simulate(simulation *s) {
 static int simulate_command(const void *options) {
     const simulate_options *o = options;
     if (!o->trace) return cli_usage("simulate", "a trace is wanted");
-    if (o->memory && !o->common.model) return cli_usage("simulate", "--memory goes with -m: what a block takes is the model's");
+    if (o->memory && !o->common.model)
+        return cli_usage("simulate", "--memory goes with -m: what a block takes is the model's");
     if (o->memory && o->blocks) return cli_usage("simulate", "one of --blocks and --memory, not both");
     simulation *s = calloc(1, sizeof *s);
     if (!s) return cli_fail("no memory for a simulation");
@@ -217,12 +219,13 @@ const command command_simulate = {
     .name = "simulate",
     .summary = "replay a trace of requests against a cache size and a policy",
     .usage = "TRACE [OPTIONS]",
-    .about = "Replay recorded requests through the cache's own index and eviction, without keys and values: which share "
-             "of their blocks a cache of some size would have had, by policy, up to the optimum that knows the future.",
+    .about = "Replay recorded requests through the cache's own index and eviction, without keys and values: which "
+             "share of their blocks a cache of some size would have had, by policy, up to the optimum that knows the "
+             "future.",
     .more = "A trace is JSON lines with hash_ids, a chain of prefix block ids, and where recorded timestamp (ms), "
-            "input_length, output_length and block_size; or CSV with TIMESTAMP,ContextTokens,GeneratedTokens. Either may "
-            "be compressed (.gz). A block counts as hit only if all blocks before it in its request were hit. Of a trace "
-            "with lengths alone memory over time is shown, for contiguous, buddy and paged reservation.",
+            "input_length, output_length and block_size; or CSV with TIMESTAMP,ContextTokens,GeneratedTokens. Either "
+            "may be compressed (.gz). A block counts as hit only if all blocks before it in its request were hit. Of a "
+            "trace with lengths alone memory over time is shown, for contiguous, buddy and paged reservation.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),

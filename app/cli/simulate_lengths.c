@@ -18,7 +18,8 @@ static int table_print(const simulation *s, const occupancy *o, double prefill_p
     printf("%s requests in %.0f s, %.1f alive on average; read at %.0f tokens/s, answered at one token every %g ms\n"
            "%-12s %16s %16s %9s%s\n",
            show_count(s->trace.n_requests).text, o->span_ms / 1e3, occupancy_mean(o->alive), prefill_per_s,
-           s->opt->token_ms, "reserved", "tokens, mean", "tokens, most", "in use", s->bytes_per_token ? "      most" : "");
+           s->opt->token_ms, "reserved", "tokens, mean", "tokens, most", "in use",
+           s->bytes_per_token ? "      most" : "");
     for (int i = 0; i < N_RESERVES; i++) {
         lengths_row r = row_of(o, i);
         printf("%-12s %16s %16s %7.1f %%", reserves[i].name, show_count((uint64_t)r.mean).text,
@@ -41,7 +42,8 @@ static int json_all(const simulation *s, const occupancy *o) {
     }
     return json_print(json_pack("{s:I, s:f, s:f, s:f, s:I, s:o}", "requests", (json_int_t)s->trace.n_requests, "span_s",
                                 o->span_ms / 1e3, "alive_mean", occupancy_mean(o->alive), "tokens_held_mean",
-                                occupancy_mean(o->held), "tokens_longest", (json_int_t)o->tokens_longest, "rows", rows));
+                                occupancy_mean(o->held), "tokens_longest", (json_int_t)o->tokens_longest, "rows",
+                                rows));
 }
 
 int simulate_lengths(const simulation *s) {

@@ -71,7 +71,8 @@ int simulate_plot_memory(const simulation *s, const occupancy *o) {
     snprintf(subtitle, sizeof subtitle, "%.60s: %s requests, the longest of %s tokens", name_of(s->opt->trace),
              show_count(s->trace.n_requests).text, show_count((uint64_t)o->tokens_longest).text);
     const plot_chart chart = { .title = "Memory reserved over time", .subtitle = subtitle,
-                               .x = { .label = "minutes" }, .y = { .label = "tokens reserved", .log = true, .unit = "" },
+                               .x = { .label = "minutes" },
+                               .y = { .label = "tokens reserved", .log = true, .unit = "" },
                                .series = series, .n_series = n };
     return draw(&chart, s->opt->plot);
 }

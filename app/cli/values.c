@@ -33,6 +33,23 @@ bool option_bytes(const char *text, size_t *out) {
     return false;
 }
 
+bool option_rate(const char *text, double *out) {
+    static const char letters[] = "kMGTP", *const ends[] = { "", "B", "B/s", "FLOP", "FLOP/s", "FLOPS" };
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    double n = strtod(text, &end);
+    while (*end == ' ') end++;
+    const char *letter = *end ? strchr(letters, *end) : NULL;
+    for (int power = letter ? (int)(letter - letters) + 1 : 0; power > 0; power--) n *= 1e3;
+    end += letter != NULL;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (strcmp(end, ends[i]) == 0 && n >= 1 && n <= 1e21) {
+            *out = n;
+            return true;
+        }
+    return false;
+}
+
 static bool real_of(const char *text, double least, double most, double *out) {
     char *end;
     errno = 0;
@@ -121,6 +138,7 @@ bool option_take(const option *o, const char *text, void *options) {
     case OPTION_REAL: return real_of(text, o->least, o->most, out);
     case OPTION_SEED: return seed_of(text, out);
     case OPTION_BYTES: return option_bytes(text, out);
+    case OPTION_RATE: return option_rate(text, out);
     case OPTION_CHOICE: return choice_take(o, text, out);
     case OPTION_LIST: *(const char **)out = text; return list_good(text, o->least, o->most);
     case OPTION_TEXTS:
@@ -152,6 +170,8 @@ int option_refuse(const command *c, const option *o, const char *text) {
         return cli_usage(c->name, "%s wants up to %d numbers from %.15g to %.15g, not \"%s\"", o->name,
                          OPTION_LIST_MAX, o->least, o->most, text);
     case OPTION_BYTES: return cli_usage(c->name, "%s wants a size such as 512M or 4GiB, not \"%s\"", o->name, text);
+    case OPTION_RATE:
+        return cli_usage(c->name, "%s wants an amount per second such as 50G or 3.35T, not \"%s\"", o->name, text);
     case OPTION_FILE: return cli_usage(c->name, "%s wants a name, not \"%s\"", o->name, text);
     case OPTION_CHOICE: return choice_refuse(c, o, text);
     case OPTION_TEXTS:
@@ -181,6 +201,9 @@ option_text option_default(const option *o, const void *defaults) {
         break;
     case OPTION_REAL:
         if (in_range(o, *(const double *)at)) snprintf(out.text, sizeof out.text, "%g", *(const double *)at);
+        break;
+    case OPTION_RATE:
+        if (*(const double *)at >= 1) snprintf(out.text, sizeof out.text, "%g", *(const double *)at);
         break;
     case OPTION_SEED: snprintf(out.text, sizeof out.text, "%" PRIu64, *(const uint64_t *)at); break;
     case OPTION_BYTES:

@@ -1,123 +1,185 @@
-/* capacity.c - see capacity.h. */
+/* capacity.c - see capacity.h. Bytes of caches are whole numbers, checked at every product and sum; weights, which may
+ * be estimates, and what is worked out from rates are doubles. */
 #include "capacity.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/log.h"
-
-enum { TOKENS_MOST = 1 << 30 }; /* of a sequence; more is no plan */
-
-static const double BYTES_MOST = 0x1p62;
-
-kvt_status capacity_group(const shape_group *g, const capacity_options *opt, int64_t n_tokens, kvt_layer_use *out) {
-    return kvt_layer_bytes(&g->layer, opt->k_format, opt->v_format, opt->block_tokens, (size_t)n_tokens, out);
-}
-
-double capacity_sequence_bytes(const shape *s, const capacity_options *opt, int64_t n_tokens) {
-    double sum = 0;
-    for (int i = 0; i < s->n_groups; i++) {
-        kvt_layer_use use;
-        if (capacity_group(&s->group[i], opt, n_tokens, &use) != KVT_OK) return -1;
-        sum += (double)use.bytes_reserved * s->group[i].n_layers;
-    }
-    return sum <= BYTES_MOST ? sum : -1;
-}
+#include "base/mem.h"
 
 /* -------------------------------------------------------------------------------------------------- the cache */
 
-static kvt_status sizes(const shape *s, const capacity_options *opt, capacity *out, error_text *err) {
-    for (int i = 0; i < s->n_groups; i++) {
-        kvt_layer_use use;
-        double n = s->group[i].n_layers;
-        kvt_status status = capacity_group(&s->group[i], opt, opt->tokens, &use);
-        if (status != KVT_OK) {
-            if (err) snprintf(err->text, sizeof err->text, "a group of %d layers: %s", s->group[i].n_layers, kvt_status_text(status));
-            return status;
-        }
-        if (s->group[i].layer.kind != KVT_LAYER_WINDOW) out->bytes_per_token += n * (double)use.bytes_per_token;
-        out->bytes_fixed += n * (double)use.bytes_fixed;
-        out->bytes_sequence += n * (double)use.bytes;
-        out->bytes_cache += n * (double)use.bytes_reserved;
-    }
-    out->bytes_cache *= (double)opt->sequences;
-    if (out->bytes_cache <= BYTES_MOST) return KVT_OK;
-    if (err)
-        snprintf(err->text, sizeof err->text, "%lld sequences of %lld tokens take more than 2^62 bytes",
-                 (long long)opt->sequences, (long long)opt->tokens);
-    return KVT_E_LIMIT;
+static kvt_status times(size_t a, size_t b, size_t *out) {
+    return mem_mul(a, b, out) && *out <= INT64_MAX ? KVT_OK : KVT_E_LIMIT;
 }
 
-/* Rows of float32 that a step of `chunk` tokens holds: its way in and out of a layer, the queries, keys and values, the
- * feed-forward part, and a row of logits for each sequence (kvtile's own engine; others are of that order). */
+static kvt_status plus(size_t *sum, size_t b) {
+    return mem_add(*sum, b, sum) && *sum <= INT64_MAX ? KVT_OK : KVT_E_LIMIT;
+}
+
+kvt_status capacity_group(const shape_group *g, const capacity_options *opt, int64_t tokens, int64_t sequences,
+                          capacity_bytes *out) {
+    kvt_layer_use use;
+    size_t n = (size_t)g->n_layers;
+    *out = (capacity_bytes){ 0 };
+    TRY(kvt_layer_bytes(&g->layer, opt->k_format, opt->v_format, opt->block_tokens, (size_t)tokens, &use));
+    TRY(times(use.bytes_per_token, n, &out->per_token));
+    TRY(times(use.bytes_fixed, n, &out->fixed));
+    TRY(times(use.bytes, n, &out->sequence));
+    TRY(times(use.bytes_reserved, n, &out->sequence_reserved));
+    TRY(times(out->sequence, (size_t)sequences, &out->all));
+    TRY(times(out->sequence_reserved, (size_t)sequences, &out->reserved));
+    if (g->layer.kind != KVT_LAYER_WINDOW) out->per_token_long = out->per_token;
+    return KVT_OK;
+}
+
+kvt_status capacity_bytes_of(const shape *s, const capacity_options *opt, int64_t tokens, int64_t sequences,
+                             capacity_bytes *out) {
+    *out = (capacity_bytes){ 0 };
+    for (int i = 0; i < s->n_groups; i++) {
+        capacity_bytes g;
+        TRY(capacity_group(&s->group[i], opt, tokens, sequences, &g));
+        TRY(plus(&out->per_token, g.per_token));
+        TRY(plus(&out->per_token_long, g.per_token_long));
+        TRY(plus(&out->fixed, g.fixed));
+        TRY(plus(&out->sequence, g.sequence));
+        TRY(plus(&out->sequence_reserved, g.sequence_reserved));
+        TRY(plus(&out->all, g.all));
+        TRY(plus(&out->reserved, g.reserved));
+    }
+    return KVT_OK;
+}
+
+/* Rows of float32 that a step of `chunk` tokens holds: two on their way through a layer, the queries, keys, values and
+ * what attention gives, two of the feed-forward part; and a row of logits for each sequence. */
 static double scratch_of(const shape *s, const capacity_options *opt) {
-    double attention = 3.0 * s->n_heads_q * s->dim_head, row = 2.0 * s->width + attention + 2.0 * s->width_ffn;
+    double row = 2.0 * s->width + 4.0 * s->n_heads_q * s->dim_head + 2.0 * s->width_ffn;
     return 4 * (opt->chunk * row + (double)opt->sequences * s->n_vocab);
 }
 
-/* The most tokens for which bytes(tokens) stays within `room`; bytes grow with tokens. */
-static double tokens_within(const shape *s, const capacity_options *opt, double room, double sequences) {
-    int64_t low = 0, high = TOKENS_MOST;
+/* ----------------------------------------------------------------------------------------------- what fits */
+
+/* Do sequences of so many tokens stay within `room`? */
+static bool within(const shape *s, const capacity_options *opt, int64_t tokens, int64_t sequences, double room) {
+    capacity_bytes b;
+    return capacity_bytes_of(s, opt, tokens, sequences, &b) == KVT_OK && (double)b.reserved <= room;
+}
+
+/* Bytes grow with tokens. */
+int64_t capacity_tokens_within(const shape *s, const capacity_options *opt, int64_t sequences, double room) {
+    int64_t low = 0, high = CAPACITY_MOST;
     while (low < high) {
         int64_t middle = (low + high + 1) / 2;
-        double bytes = capacity_sequence_bytes(s, opt, middle);
-        if (bytes >= 0 && bytes * sequences <= room) low = middle;
+        if (within(s, opt, middle, sequences, room)) low = middle;
         else high = middle - 1;
     }
-    return (double)low;
+    return low;
+}
+
+static int64_t sequences_within(const capacity_bytes *b, double room) {
+    if (room <= 0) return 0;
+    double n = b->sequence_reserved ? room / (double)b->sequence_reserved : CAPACITY_MOST;
+    return n < CAPACITY_MOST ? (int64_t)n : CAPACITY_MOST;
 }
 
 static void fits(const shape *s, const capacity_options *opt, capacity *out) {
-    double one = out->bytes_cache / (double)opt->sequences, room = opt->memory - out->bytes_weights - out->bytes_scratch;
+    double room = opt->memory - out->weights - out->scratch;
     out->sequences_max = out->tokens_max = -1;
+    out->spare = 0;
     if (opt->memory <= 0) return;
-    out->sequences_max = one > 0 && room > 0 ? (double)(int64_t)(room / one) : 0;
-    out->tokens_max = room > 0 ? tokens_within(s, opt, room, (double)opt->sequences) : 0;
+    out->spare = opt->memory - out->needed;
+    out->sequences_max = sequences_within(&out->bytes, room);
+    out->tokens_max = room > 0 ? capacity_tokens_within(s, opt, opt->sequences, room) : 0;
 }
 
-static void outweigh(const shape *s, const capacity_options *opt, capacity *out) {
-    double tokens = out->bytes_weights > 0 ? tokens_within(s, opt, out->bytes_weights, 1) : 0;
-    out->tokens_outweigh = tokens > 0 && tokens < TOKENS_MOST ? tokens + 1 : 0;
+static int64_t tokens_outweigh(const shape *s, const capacity_options *opt) {
+    int64_t tokens = s->weights_bytes > 0 ? capacity_tokens_within(s, opt, 1, s->weights_bytes) : 0;
+    return tokens > 0 && tokens < CAPACITY_MOST ? tokens + 1 : 0;
 }
 
 /* --------------------------------------------------------------------------------------------------- the work */
 
-/* Prompt P, answer N: P + N - 1 positions with a cache, the sum of P .. P + N - 1 without. */
+/* Prompt P, answer N: P + N - 1 positions with a cache, the sum of P .. P + N - 1 without. At most 2^60. */
 static void positions(const capacity_options *opt, capacity *out) {
-    double p = (double)(opt->tokens - opt->answer), n = (double)opt->answer;
+    int64_t p = opt->tokens - opt->answer, n = opt->answer;
     out->positions_cached = n > 0 ? p + n - 1 : p;
     out->positions_recomputed = n > 0 ? n * p + n * (n - 1) / 2 : p;
 }
 
-/* Multiplications and additions of a prompt's attention: every token with all before it, in a window with those in it.
- * */
-static double attention_flop(const shape *s, double n) {
+/* The embedding, of which a token meets one row. */
+static double embedding_weights(const shape *s) {
+    return (double)s->width * s->n_vocab;
+}
+
+double capacity_read_weights(const shape *s) {
+    double n = s->n_weights_active, table = s->tied ? 0 : embedding_weights(s);
+    return n > table ? s->active_bytes * (n - table) / n : s->active_bytes;
+}
+
+double capacity_read_bytes(const shape *s, const capacity_options *opt, int64_t tokens) {
     double sum = 0;
     for (int i = 0; i < s->n_groups; i++) {
-        const kvt_layer *l = &s->group[i].layer;
-        double seen = n * (n + 1) / 2, w = l->window;
-        if (l->kind == KVT_LAYER_STATE) continue;
-        if (l->kind == KVT_LAYER_WINDOW && n > w) seen = w * (w + 1) / 2 + (n - w) * w;
-        sum += 2 * seen * s->group[i].n_layers * s->n_heads_q * 2.0 * s->dim_head;
+        shape_group g = s->group[i];
+        capacity_bytes all, rest;
+        bool chooses = g.layer.kind == KVT_LAYER_SPARSE && s->tokens_chosen > 0 && tokens > s->tokens_chosen;
+        if (capacity_group(&g, opt, tokens, opt->sequences, &all) != KVT_OK) return -1;
+        sum += (double)all.all;
+        if (!chooses) continue;
+        g.layer.kind = KVT_LAYER_LATENT; /* what stays unread of the tokens that were not chosen */
+        if (capacity_group(&g, opt, tokens - s->tokens_chosen, opt->sequences, &rest) != KVT_OK) return -1;
+        sum -= (double)rest.all;
     }
     return sum;
 }
 
+/* Tokens that n tokens see, all together: each those before it and itself, as many as a window or a choice lets it. */
+static double seen(double n, double most) {
+    if (most <= 0 || n <= most) return n * (n + 1) / 2;
+    return most * (most + 1) / 2 + (n - most) * most;
+}
+
+/* Multiplications and additions of a prompt's attention: 2 for each element of a key and of a value. */
+static double attention_flop(const shape *s, double n) {
+    double sum = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        const kvt_layer *l = &s->group[i].layer;
+        double most = l->kind == KVT_LAYER_WINDOW ? l->window : l->kind == KVT_LAYER_SPARSE ? s->tokens_chosen : 0;
+        if (l->kind == KVT_LAYER_STATE) continue;
+        sum += seen(n, most) * s->group[i].n_layers * s->n_heads_q * 4.0 * s->dim_head;
+    }
+    return sum;
+}
+
+/* 2 for each weight of the layers and token; the output matrix is for the last token alone. */
+static double prefill_flop(const shape *s, double n) {
+    double table = embedding_weights(s), layers = s->n_weights_active - (s->tied ? 1 : 2) * table;
+    if (layers <= 0) return 2 * s->n_weights_active * n + attention_flop(s, n);
+    return 2 * (layers * n + table) + attention_flop(s, n);
+}
+
 static void floors(const shape *s, const capacity_options *opt, capacity *out) {
-    double prompt = (double)(opt->tokens - opt->answer);
-    out->step_bytes = out->step_ms = out->prefill_flop = out->prefill_ms = -1;
-    if (s->active_bytes > 0) out->step_bytes = s->active_bytes + out->bytes_sequence * (double)opt->sequences;
-    if (out->step_bytes > 0 && opt->bandwidth > 0) out->step_ms = 1e3 * out->step_bytes / opt->bandwidth;
-    if (s->n_weights_active > 0) out->prefill_flop = 2 * s->n_weights_active * prompt + attention_flop(s, prompt);
+    double prompt = (double)(opt->tokens - opt->answer), cache = capacity_read_bytes(s, opt, opt->tokens);
+    out->step_ms = out->prefill_flop = out->prefill_ms = -1;
+    out->step_weights = capacity_read_weights(s);
+    out->step_bytes = out->step_weights + cache;
+    if (opt->bandwidth > 0) out->step_ms = 1e3 * out->step_bytes / opt->bandwidth;
+    if (s->n_weights_active > 0) out->prefill_flop = prefill_flop(s, prompt);
     if (out->prefill_flop > 0 && opt->flops > 0) out->prefill_ms = 1e3 * out->prefill_flop / opt->flops;
 }
 
 kvt_status capacity_of(const shape *s, const capacity_options *opt, capacity *out, error_text *err) {
-    *out = (capacity){ .bytes_weights = s->weights_bytes };
-    TRY(sizes(s, opt, out, err));
-    out->bytes_scratch = scratch_of(s, opt);
-    out->bytes_total = out->bytes_weights + out->bytes_cache + out->bytes_scratch;
+    *out = (capacity){ .weights = s->weights_bytes };
+    kvt_status status = capacity_bytes_of(s, opt, opt->tokens, opt->sequences, &out->bytes);
+    if (status != KVT_OK && err)
+        snprintf(err->text, sizeof err->text, "the cache of %" PRId64 " sequences of %" PRId64 " tokens: %s",
+                 opt->sequences, opt->tokens,
+                 status == KVT_E_LIMIT ? "more than 2^63 bytes" : kvt_status_text(status));
+    TRY(status);
+    out->scratch = scratch_of(s, opt);
+    out->needed = out->weights + out->scratch + (double)out->bytes.reserved;
     fits(s, opt, out);
-    outweigh(s, opt, out);
+    out->tokens_outweigh = tokens_outweigh(s, opt);
     positions(opt, out);
     floors(s, opt, out);
     return KVT_OK;

@@ -25,8 +25,8 @@ static kvt_status check(const trace *t, int64_t longest, error_text *err) {
         const trace_request *r = &t->request[i];
         const char *lacks = r->time_ms < 0 ? "no time" : r->n_input < 0 || r->n_output < 0 ? "no lengths" : NULL;
         if (lacks && err)
-            snprintf(err->text, sizeof err->text, "request %zu has %s, and how much memory is in use when depends on it",
-                     i + 1, lacks);
+            snprintf(err->text, sizeof err->text,
+                     "request %zu has %s, and how much memory is in use when depends on it", i + 1, lacks);
         if (lacks) return KVT_E_ARGUMENT;
         if (longest == 0 || r->n_input + r->n_output <= longest) continue;
         if (err)

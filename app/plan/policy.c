@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const policy *const policies[] = { &policy_default, &policy_lru, &policy_s3fifo, &policy_frequency, &policy_optimum, NULL };
+const policy *const policies[] = { &policy_default,   &policy_lru,     &policy_s3fifo,
+                                   &policy_frequency, &policy_optimum, NULL };
 
 const policy *policy_find(const char *name) {
     for (int i = 0; policies[i]; i++)

@@ -32,7 +32,8 @@ static void put(ranked *s, int at, int32_t block) {
 
 /* A block whose rank changed, or that came to place `at`, finds its own. */
 static void settle(ranked *s, int at, int32_t block) {
-    for (; at > 0 && leaves_before(s, block, s->heap[(at - 1) / 2]); at = (at - 1) / 2) put(s, at, s->heap[(at - 1) / 2]);
+    for (int parent; at > 0 && leaves_before(s, block, s->heap[parent = (at - 1) / 2]); at = parent)
+        put(s, at, s->heap[parent]);
     for (int child; (child = 2 * at + 1) < s->n_heap; at = child) {
         if (child + 1 < s->n_heap && leaves_before(s, s->heap[child + 1], s->heap[child])) child++;
         if (!leaves_before(s, s->heap[child], block)) break;
@@ -146,7 +147,11 @@ static kvt_status replay_optimum(const trace *t, int capacity, int block_tokens,
     return ranked_replay(t, capacity, true, foresight, out);
 }
 
-const policy policy_lru = { .name = "lru", .about = "the block that was not read for longest leaves", .replay = replay_lru };
+const policy policy_lru = {
+    .name = "lru",
+    .about = "the block that was not read for longest leaves",
+    .replay = replay_lru,
+};
 const policy policy_frequency = {
     .name = "frequency",
     .about = "the block that was read least often leaves, with ageing (GDSF)",

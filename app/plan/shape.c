@@ -31,6 +31,31 @@ void shape_weigh(shape *s, double bytes_each) {
     s->active_bytes = s->n_weights_active * bytes_each;
 }
 
+void shape_weigh_all(shape *s, double bytes) {
+    s->active_bytes = s->n_weights > 0 ? bytes * s->n_weights_active / s->n_weights : bytes;
+    s->weights_bytes = bytes;
+    s->weights_estimated = false;
+}
+
+kvt_status shape_of_numbers(shape *out, int n_layers, kvt_layer layer) {
+    kvt_layer_use use;
+    *out = (shape){ .n_heads_q = layer.n_heads_q, .dim_head = layer.dim_v, .width = layer.n_heads_q * layer.dim_v };
+    if (n_layers < 1) return KVT_E_ARGUMENT;
+    layer.kind = layer.window ? KVT_LAYER_WINDOW : KVT_LAYER_FULL;
+    TRY(kvt_layer_bytes(&layer, KVT_BF16, KVT_BF16, 16, 1, &use));
+    for (int i = 0; i < n_layers; i++) shape_add(out, layer); /* of one kind */
+    return KVT_OK;
+}
+
+/* Has the file no output matrix of its own? */
+static bool tied(const char *path) {
+    model_file *f;
+    if (file_open(&f, path, NULL) != KVT_OK) return false;
+    bool own = file_tensor_find(f, "output.weight") != NULL;
+    file_close(f);
+    return !own;
+}
+
 kvt_status shape_of_file(shape *out, const char *path, error_text *err) {
     model_config c;
     model_info info;
@@ -52,6 +77,7 @@ kvt_status shape_of_file(shape *out, const char *path, error_text *err) {
     out->width_ffn = c.width_ffn;
     out->n_vocab = c.n_vocab;
     out->context = c.context;
+    out->tied = tied(path);
     out->n_weights = out->n_weights_active = (double)info.n_weights;
     out->weights_bytes = out->active_bytes = (double)info.weights_bytes;
     return KVT_OK;
@@ -109,7 +135,8 @@ kvt_status shape_as(shape *s, const char *as, error_text *err) {
     bool latent = strcmp(as, "mla") == 0;
     if (s->n_heads_q < 1 || s->dim_head < 1)
         return refuse(err, "\"%.20s\": the number (%d) and size of the heads are not known", as, s->n_heads_q);
-    if (!latent && n < 1) return refuse(err, "\"%.20s\" is none of mha, gqa:N, mqa and mla (%d query heads)", as, s->n_heads_q);
+    if (!latent && n < 1)
+        return refuse(err, "\"%.20s\" is none of mha, gqa:N, mqa and mla (%d query heads)", as, s->n_heads_q);
     if (!latent && s->n_heads_q % n != 0)
         return refuse(err, "\"%.20s\": the %d query heads are no multiple of that", as, s->n_heads_q);
     if (latent) as_latent(s);

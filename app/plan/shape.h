@@ -23,14 +23,20 @@ typedef struct shape {
     int n_groups, n_layers;
     int n_heads_q, dim_head; /* of its attention, for `--as` */
     int width, width_ffn, n_vocab;
-    int context;                          /* tokens it was trained on; 0: not known */
-    double n_weights, n_weights_active;   /* elements, and those that one token meets; 0: not known */
-    double weights_bytes, active_bytes;   /* likewise */
-    bool weights_estimated;               /* from the sizes of its matrices, not counted */
+    int context;       /* tokens it was trained on; 0: not known */
+    int tokens_chosen; /* of KVT_LAYER_SPARSE: how many tokens a token looks at; 0: not known */
+    bool tied;         /* the output matrix is the embedding */
+    double n_weights, n_weights_active; /* elements, and those that one token meets; 0: not known */
+    double weights_bytes, active_bytes; /* likewise */
+    bool weights_estimated;             /* from the sizes of its matrices, not counted */
 } shape;
 
 /* One layer more; joins a group of equal ones. False: too many kinds. */
 bool shape_add(shape *s, kvt_layer layer);
+
+/* Equal layers, with a window where that is not 0; KVT_E_ARGUMENT: n_heads_q is no multiple of n_heads_kv, or a number
+ * is out of its range. */
+kvt_status shape_of_numbers(shape *out, int n_layers, kvt_layer layer);
 
 /* The layers of a .gguf file (KVT_E_*: as model_describe), of a config.json or a folder with one.
  * KVT_E_ARGUMENT: no such file; KVT_E_CORRUPT: a key is missing or contradicts another; KVT_E_UNSUPPORTED: a kind of
@@ -47,7 +53,9 @@ const char *shape_name(int i);
  * KVT_E_ARGUMENT: another word, or a number of heads that does not divide; the error says which. */
 kvt_status shape_as(shape *s, const char *as, error_text *err);
 
-/* Weights at so many bytes each, where they are known. */
+/* Weights at so many bytes each, where their number is known. */
 void shape_weigh(shape *s, double bytes_each);
+/* Weights of so many bytes in all. */
+void shape_weigh_all(shape *s, double bytes);
 
 #endif

@@ -299,7 +299,8 @@ static kvt_status layers_read(const config *c, const family *f, const sizes *s, 
     for (int i = 0; i < s->n_layers; i++) {
         kvt_layer layer;
         TRY(layer_of(c, f, s, i, &layer));
-        if (!shape_add(out, layer)) return fail(c, KVT_E_UNSUPPORTED, "its layers are of more than %d kinds", SHAPE_GROUPS_MAX);
+        if (!shape_add(out, layer))
+            return fail(c, KVT_E_UNSUPPORTED, "its layers are of more than %d kinds", SHAPE_GROUPS_MAX);
     }
     return KVT_OK;
 }

@@ -28,12 +28,12 @@ static const named table[] = {
     { "mistral-7b", "mistralai/Mistral-7B-v0.1", 32, 32, 8, 128, 4096, 14336, 32000, 32768, 7.242, 7.242, 0,
       .window = 4096 },
     { "mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1", 32, 32, 8, 128, 4096, 14336, 32000, 32768, 46.703, 12.880, 0 },
-    { "deepseek-v2-lite", "deepseek-ai/DeepSeek-V2-Lite", 27, 16, 16, 128, 2048, 10944, 102400, 163840, 15.706, 2.663, 0,
-      .latent = 512, .rope = 64 },
+    { "deepseek-v2-lite", "deepseek-ai/DeepSeek-V2-Lite", 27, 16, 16, 128, 2048, 10944, 102400, 163840, 15.706, 2.663,
+      0, .latent = 512, .rope = 64 },
     { "deepseek-v3", "deepseek-ai/DeepSeek-V3", 61, 128, 128, 128, 7168, 18432, 129280, 163840, 671.026, 37.552, 0,
       .latent = 512, .rope = 64 },
-    { "deepseek-v3.2", "deepseek-ai/DeepSeek-V3.2-Exp", 61, 128, 128, 128, 7168, 18432, 129280, 163840, 671.877, 37.5, 0,
-      .latent = 512, .rope = 64, .index = 128 },
+    { "deepseek-v3.2", "deepseek-ai/DeepSeek-V3.2-Exp", 61, 128, 128, 128, 7168, 18432, 129280, 163840, 671.877, 37.5,
+      0, .latent = 512, .rope = 64, .index = 128 },
     { "jamba-v0.1", "ai21labs/Jamba-v0.1", 32, 32, 8, 128, 4096, 14336, 65536, 262144, 51.570, 12.0, 0,
       .attends_every = 8, .state_bytes = (size_t)8192 * (16 * 4 + 4 * 2) },
     { "gemma-3-270m", "google/gemma-3-270m", 18, 4, 1, 256, 640, 2048, 262144, 32768, 0.268, 0.268, 0, .window = 512,
@@ -61,8 +61,8 @@ static kvt_layer layer_of(const named *n, int i) {
     if (n->attends_every && (i + 1) % n->attends_every != 0)
         return (kvt_layer){ .kind = KVT_LAYER_STATE, .state_bytes = n->state_bytes };
     if (n->latent)
-        return (kvt_layer){ .kind = n->index ? KVT_LAYER_SPARSE : KVT_LAYER_LATENT, .dim_k = n->rope, .dim_v = n->latent,
-                            .dim_index = n->index };
+        return (kvt_layer){ .kind = n->index ? KVT_LAYER_SPARSE : KVT_LAYER_LATENT, .dim_k = n->rope,
+                            .dim_v = n->latent, .dim_index = n->index };
     bool window = n->window && (n->full_every == 0 || (i + 1) % n->full_every != 0);
     return (kvt_layer){ .kind = window ? KVT_LAYER_WINDOW : KVT_LAYER_FULL, .n_heads_q = n->heads,
                         .n_heads_kv = n->heads_kv, .dim_k = n->dim, .dim_v = n->dim, .window = window ? n->window : 0 };

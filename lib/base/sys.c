@@ -34,6 +34,29 @@ size_t sys_memory_total(void) {
     return group < machine ? group : machine;
 }
 
+/* The number behind a word at the start of a line, times `unit`; 0 where there is none. */
+static size_t number_behind(const char *path, const char *word, size_t unit) {
+    char line[256];
+    size_t n = strlen(word);
+    unsigned long long v = 0;
+    FILE *f = fopen(path, "r");
+    while (f && v == 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, word, n) == 0) v = strtoull(line + n, NULL, 10);
+    if (f) fclose(f);
+    return v <= SIZE_MAX / unit ? (size_t)v * unit : 0;
+}
+
+size_t sys_memory_free(void) {
+    size_t machine = number_behind("/proc/meminfo", "MemAvailable:", 1024), total = sys_memory_total();
+    size_t limit = number_in("/sys/fs/cgroup/memory.max"), used = number_in("/sys/fs/cgroup/memory.current");
+    size_t files = number_behind("/sys/fs/cgroup/memory.stat", "inactive_file ", 1);
+    if (machine == 0 || machine > total) machine = total;
+    if (limit == SIZE_MAX || used == SIZE_MAX) return machine;
+    used = used > files ? used - files : 0;
+    size_t group = limit > used ? limit - used : 0;
+    return group < machine ? group : machine;
+}
+
 uint64_t sys_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

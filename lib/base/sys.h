@@ -8,6 +8,7 @@
 
 int sys_processors(void);      /* that this process may use, at least 1 */
 size_t sys_memory_total(void); /* bytes that this process may use: the machine's, or its control group's if less */
+size_t sys_memory_free(void);  /* bytes of it that nobody uses, or that hold what can be read again */
 uint64_t sys_now_ns(void);     /* monotonic */
 
 bool sys_has_avx2(void);   /* with FMA and F16C */

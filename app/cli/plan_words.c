@@ -1,0 +1,82 @@
+/* plan_words.c - what the answers of kvtile plan are written with: sizes, kinds of layers, a command line that fits. */
+#include "plan.h"
+
+#include <string.h>
+
+show_text plan_size(double bytes) {
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+    show_text out;
+    int unit = 0;
+    for (; bytes >= 999.5 && unit < 6; unit++) bytes /= 1000;
+    int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+    snprintf(out.text, sizeof out.text, "%.*f %s", digits, bytes, units[unit]);
+    return out;
+}
+
+show_text plan_exact(double bytes) {
+    show_text out = show_count((uint64_t)bytes);
+    strcat(out.text, " B"); /* 20 digits and 6 commas at most */
+    return out;
+}
+
+const char *plan_kind(const kvt_layer *l) {
+    static const char *const names[] = { "full", "window", "latent", "state", "sparse" };
+    return names[l->kind];
+}
+
+int64_t plan_elements(const kvt_layer *l) {
+    switch (l->kind) {
+    case KVT_LAYER_STATE: return 0;
+    case KVT_LAYER_LATENT: return l->dim_k + l->dim_v;
+    case KVT_LAYER_SPARSE: return l->dim_k + l->dim_v + l->dim_index;
+    default: return (int64_t)l->n_heads_kv * (l->dim_k + l->dim_v);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- a line that fits */
+
+/* The format asked for, else the smallest in which the plan fits, else the one with the longest context. */
+static const plan_row *row_that_fits(const planning *p) {
+    const plan_row *best = NULL;
+    for (int i = 0; i < p->n_formats; i++) {
+        const plan_row *r = &p->format[i];
+        if (!best || r->is.bytes.reserved < best->is.bytes.reserved) best = r;
+    }
+    return best;
+}
+
+/* A path as a shell reads it: in quotes, where it has more than plain letters. */
+static void quoted(char *out, size_t n, const char *path) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=@,";
+    size_t at = 0;
+    bool quote = path[strspn(path, plain)] != 0;
+    if (quote && n > 2) out[at++] = '\'';
+    for (; *path && at + 6 < n; path++)
+        if (quote && *path == '\'') at += (size_t)snprintf(out + at, n - at, "'\\''");
+        else out[at++] = *path;
+    if (quote) out[at++] = '\'';
+    out[at] = 0;
+}
+
+bool plan_advice(const planning *p, char *out, size_t n) {
+    char path[4096 + 16], formats[40], samples[40] = "";
+    const capacity_options *opt = &p->options;
+    const capacity *is = &p->is;
+    const plan_row *other = row_that_fits(p);
+    if (!p->file || p->opt->as.n > 0) return false; /* that is not what the file holds */
+    bool same = is->spare >= 0 || !other || other->is.tokens_max <= is->tokens_max;
+    if (!same) {
+        opt = &other->options;
+        is = &other->is;
+    }
+    int64_t tokens = is->spare >= 0 ? opt->tokens : is->tokens_max;
+    if (tokens < 1) return false;
+    quoted(path, sizeof path, p->file);
+    const char *k = kvt_format_name(opt->k_format), *v = kvt_format_name(opt->v_format);
+    if (opt->k_format == opt->v_format) snprintf(formats, sizeof formats, "--kv %s", k);
+    else snprintf(formats, sizeof formats, "--k %s --v %s", k, v);
+    if (opt->sequences > 1) snprintf(samples, sizeof samples, " --samples %lld", (long long)opt->sequences);
+    snprintf(out, n, "kvtile run -m %s --ctx %lld %s --block %d%s -p TEXT", path, (long long)tokens, formats,
+             opt->block_tokens, samples);
+    return true;
+}
