@@ -68,7 +68,7 @@ static void modes_defaults(void *options) {
 
 static int text_open(modes *m, const modes_options *o) {
     prompt_options from = { .file = o->file };
-    int status = prompts_encode(&m->text, &from, m->loaded.model), context = m->config->context;
+    int status = prompts_encode(&m->text, &from, m->loaded.model), context = model_context(m->config);
     if (status != CLI_DONE) return status;
     int wanted = o->common.ctx ? o->common.ctx : context < TOKENS_DEFAULT ? context : TOKENS_DEFAULT;
     int n = m->text.prompt[0].n_tokens;

@@ -78,6 +78,7 @@ static const model_arch archs[] = {
       .renamed = { TENSOR_FFN_NORM, "blk.%d.post_attention_norm.weight" },
       .rope_halves = true },
     { .name = "ernie4_5", .needed = LLAMA, .optional = USUAL },
+    { .name = "glm4", .needed = (LLAMA | NORMS_BEHIND) & ~ROLE(TENSOR_GATE), .optional = USUAL },
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 

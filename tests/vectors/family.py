@@ -86,7 +86,7 @@ MODELS = {
     ),
     "mistral3": dict(
         arch="mistral3", cls="Ministral3", pairs=True, prompts=[60],
-        config=dict(head_dim=32, rope_parameters=rope(
+        config=dict(num_hidden_layers=1, head_dim=32, rope_parameters=rope(
             "yarn", 1e6, factor=8.0, original_max_position_embeddings=64, beta_fast=8.0, beta_slow=1.0, mscale=1.0,
             mscale_all_dim=0.5, llama_4_scaling_beta=0.1)),
         keys={"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0, "rope.scaling.original_context_length": 64,
@@ -128,6 +128,11 @@ MODELS = {
         arch="ernie4_5", cls="Ernie4_5", prompts=[40],
         config=dict(num_hidden_layers=1, head_dim=32, rope_parameters=rope(theta=500000.0)),
     ),
+    "glm4": dict(
+        arch="glm4", cls="Glm4", prompts=[40],
+        config=dict(num_hidden_layers=1, head_dim=16, attention_bias=True,
+                    rope_parameters=rope(partial_rotary_factor=0.5)),
+    ),
     "olmo2": dict(arch="olmo2", cls="Olmo2", prompts=[40], config=dict(tie_word_embeddings=False)),
 }  # fmt: skip
 
@@ -150,6 +155,7 @@ PARTS = {
 }
 # Where one name means something else (in olmo2 it is a norm behind attention), or is written as another.
 OTHER_PARTS = dict.fromkeys(["olmo2", "seed_oss"], {"post_attention_layernorm": "post_attention_norm"})
+OTHER_PARTS["glm4"] = {"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}
 
 
 # ---- weights ---------------------------------------------------------------------------------------------------
