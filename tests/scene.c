@@ -97,6 +97,8 @@ void check_places(const scene *s) {
         const int32_t *id = engine_tokens(s->e, talk_sequence(s->t)) + m.first;
         int held = at <= talk_length(s->t) ? m.n_tokens : talk_length(s->t) - m.first;
         assert_int_equal(tokenizer_decode(model_tokenizer(tiny), id, (size_t)held, false, &text), KVT_OK);
+        if (m.turn == 0 && m.role == TALK_USER)
+            assert_int_equal(id[0], tokenizer_control(model_tokenizer(tiny), "<|im_start|>"));
         bool there = m.role == TALK_ANSWER || memmem(text.at, text.n, m.text, m.n);
         if (!there) fail_msg("message %d is not in its place", i);
         byte_list_free(&text);

@@ -60,6 +60,25 @@ head -c 300000 /dev/zero | tr '\0' 'x' >"$dir/long"
 "$kvtile" chat -m $talkative <"$dir/long" >"$dir/out" 2>"$dir/err"
 check "one very long line is refused in a second" test $? = 1
 
+# ---- Other templates: the same reuse, and a saved chat goes on.
+template() { python3 tests/gguf_edit.py $talkative "$dir/$1.gguf" "$2" || bad "$1: the edit failed"; }
+template plain 'del keys["tokenizer.chat_template"]'
+template llama2 'put("tokenizer.chat_template", "{{ bos_token }}[INST] <<SYS>> {{ x }} <</SYS>> [/INST]")'
+template gemma 'put("tokenizer.chat_template", "<start_of_turn>model <end_of_turn>")'
+for name in plain llama2 gemma; do
+    said "$name" "One\nTwo\n/undo\nTwo\n/save $dir/kept.json\nThree\n" -m "$dir/$name.gguf" -n 9 --system "Be brief."
+    sed -nE 's/^read ([0-9]+), reused ([0-9]+) .* ([0-9]+) of 512 tokens.*/\1 \2 \3/p' "$dir/err" >"$dir/figures"
+    { read -r _ _ one; read -r _ reused _; read -r _ again _; } <"$dir/figures"
+    check "$name: all but the last token is reused" test "$reused $again" = "$((one - 1)) $((one - 1))"
+    cp "$dir/out" "$dir/whole"
+    said "$name, loaded" 'Three\n' -m "$dir/$name.gguf" -n 9 --load "$dir/kept.json"
+    check "$name: the same answer" cmp -s "$dir/out" <(tail -c "$(wc -c <"$dir/out")" "$dir/whole")
+done
+said "without a template" 'One\n' -m "$dir/plain.gguf" -n 3
+tells "without a template it warns" '^kvtile: .*plain.gguf: no chat template'
+said "a limit of the cache" 'One\n/context\n' -m $talkative -n 3 --cache-size 66000
+tells "gives the longest context it holds" '^[0-9]+ of 256 tokens'
+
 # ---- Files: only conversations are read, and they appear whole.
 said "saved" "One\n/system Speak.\nTwo\n/save $dir/kept.json\n" -m $talkative -n 4
 check "it is JSON with roles" json "$dir/kept.json" "[m['role'] for m in o['messages']] == ['system'] + 2 * ['user', 'assistant']"

@@ -235,6 +235,22 @@ static void an_interrupted_answer_stays_and_is_closed(void **state) {
     scene_close(&s);
 }
 
+static void an_answer_that_ended_is_not_closed_twice(void **state) {
+    (void)state;
+    sample_bias end = { tokenizer_control(model_tokenizer(tiny), "<|im_end|>"), 100 };
+    talk_options o = saying(5);
+    o.sampling.bias = &end;
+    o.sampling.n_bias = 1;
+    scene s = scene_open(options_of(512), o);
+    say(&s, "One");
+    assert_int_equal(s.cost.finish, FINISH_STOP);
+    assert_int_equal(talk_at(s.t, 2).n, 0);
+    assert_int_equal(count_of(&s, "<|im_end|>"), 3);
+    say_only(&s, "Two");
+    assert_int_equal(count_of(&s, "<|im_end|>"), 4);
+    scene_close(&s);
+}
+
 static void nothing_said_takes_the_message_back(void **state) {
     (void)state;
     error_text err;
@@ -285,6 +301,35 @@ static void a_failed_step_leaves_a_conversation_to_go_on_with(void **state) {
     check_bits(&s);
     free(before.id), free(after.id);
     scene_close(&s);
+}
+
+static void a_stop_text_does_not_stay(void **state) {
+    (void)state;
+    scene s = scene_open(options_of(512), saying(40));
+    say(&s, "One");
+    talk_message all = talk_at(s.t, 2);
+    assert_true(all.n > 20);
+    char stop[4] = { all.text[10], all.text[11], all.text[12], 0 };
+    const char *texts[] = { stop };
+    talk_options o = saying(40);
+    o.stop_texts = texts;
+    o.n_stop_texts = 1;
+    scene cut = scene_open(options_of(512), o);
+    say(&cut, "One");
+    talk_message m = talk_at(cut.t, 2);
+    assert_int_equal(cut.cost.finish, FINISH_STOP);
+    assert_true(m.n <= 10);
+    assert_memory_equal(m.text, all.text, m.n);
+    byte_list held = { 0 };
+    assert_int_equal(tokenizer_decode(model_tokenizer(tiny), m.tokens, (size_t)m.n_tokens, false, &held), KVT_OK);
+    assert_null(memmem(held.at, held.n, stop, 3));
+    assert_int_equal(talk_length(cut.t), m.first + m.n_tokens);
+    say(&cut, "Two");
+    check_places(&cut);
+    check_bits(&cut);
+    byte_list_free(&held);
+    scene_close(&s);
+    scene_close(&cut);
 }
 
 static void calls_come_in_order(void **state) {
@@ -375,8 +420,13 @@ static void a_loaded_talk_goes_on_in_the_same_bits(void **state) {
     check_bits(&loaded);
 
     /* Ids that do not spell the text are not believed, nor control tokens hidden in it. */
-    int32_t lie[3] = { kept[1].tokens[0], tokenizer_control(model_tokenizer(tiny), "<|im_start|>"), 1 << 30 };
-    for (size_t n = 0; n <= 3; n++) {
+    int32_t lie[9];
+    size_t n_true = kept[1].n_tokens;
+    assert_true(n_true <= 7);
+    memcpy(lie, kept[1].tokens, n_true * sizeof *lie);
+    lie[n_true] = tokenizer_control(model_tokenizer(tiny), "<|im_start|>");
+    lie[n_true + 1] = 1 << 30;
+    for (size_t n = 0; n <= n_true + 2; n++) {
         kept[1].tokens = lie;
         kept[1].n_tokens = n;
         assert_int_equal(talk_load(loaded.t, "Be brief.", kept, N_KEPT, &loaded.change, &err), KVT_OK);
@@ -451,8 +501,10 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_refused_and_changes_nothing),
         cmocka_unit_test(a_cut_answer_says_why),
         cmocka_unit_test(an_interrupted_answer_stays_and_is_closed),
+        cmocka_unit_test(an_answer_that_ended_is_not_closed_twice),
         cmocka_unit_test(nothing_said_takes_the_message_back),
         cmocka_unit_test(a_failed_step_leaves_a_conversation_to_go_on_with),
+        cmocka_unit_test(a_stop_text_does_not_stay),
         cmocka_unit_test(calls_come_in_order),
         cmocka_unit_test(messages_stay_text),
         cmocka_unit_test(another_system_message_is_read_in_its_place),

@@ -43,28 +43,32 @@ static void chat_defaults(void *options) {
 
 /* --------------------------------------------------------------------------------------------------- engine */
 
-/* Would the cache take more than half of the memory, or more than --cache-size? */
-static bool too_large(const engine_options *e, const model *m) {
-    kvt_bytes_info need;
+enum { CONTEXT_LEAST = 64 };
+
+/* A context that --cache-size and half of the memory are enough for, where this one is too long; otherwise this one. */
+static int context_less(const engine_options *e, const model *m) {
+    kvt_bytes_info need = { 0 };
     kvt_status status = engine_bytes(m, e, &need);
-    return status == KVT_E_LIMIT || (status == KVT_OK && need.bytes_total > sys_memory_total() / 2);
+    size_t held = need.n_blocks * (size_t)e->block_tokens;
+    if (status == KVT_E_LIMIT && e->cache_bytes && held > 0 && held < (size_t)e->context) return (int)held;
+    bool too_large = status == KVT_E_LIMIT || (status == KVT_OK && need.bytes_total > sys_memory_total() / 2);
+    return too_large ? e->context / 2 : e->context;
 }
 
-/* Without --ctx, the longest of the model's context, half of it, and so on, that there is memory for. */
+/* Without --ctx the model's context, or what there is memory for. */
 static engine_options engine_wanted(const chat_session *s) {
-    enum { CONTEXT_LEAST = 64 };
     engine_options e = common_engine_options(&s->opt->common);
     e.context = s->opt->common.ctx;
     if (e.context > 0) return e;
-    e.context = model_config_of(s->loaded.model)->context;
-    while (e.context / 2 >= CONTEXT_LEAST && too_large(&e, s->loaded.model)) e.context /= 2;
+    e.context = e.rope_context = model_context(model_config_of(s->loaded.model));
+    for (int less; (less = context_less(&e, s->loaded.model)) < e.context && less >= CONTEXT_LEAST;) e.context = less;
     return e;
 }
 
 static int engine_prepare(chat_session *s) {
     error_text err;
     engine_options e = engine_wanted(s);
-    int trained = model_config_of(s->loaded.model)->context;
+    int trained = model_context(model_config_of(s->loaded.model));
     if (engine_open(&s->engine, s->loaded.model, s->loaded.team, &e, &err) != KVT_OK)
         return cli_fail("%s%s", e.cache_bytes ? "--cache-size: " : "", err.text);
     if (e.context > trained)

@@ -30,10 +30,14 @@ static json_t *message_json(const talk_message *m) {
     return o;
 }
 
+/* For whoever reads it: what a chat goes on with is what the command line says then. */
 static json_t *options_json(const chat_session *s) {
     const sample_options *o = &s->opt->sampling;
-    return json_pack("{s:i, s:f, s:i, s:f, s:f, s:I}", "ctx", engine_options_of(s->engine)->context, "temp", o->temp,
-                     "top_k", o->top_k, "top_p", o->top_p, "min_p", o->min_p, "seed", (json_int_t)o->seed);
+    return json_pack("{s:i, s:i, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:f, s:f, s:I}", "ctx",
+                     engine_options_of(s->engine)->context, "n", s->opt->tokens_max, "temp", o->temp, "top_k", o->top_k,
+                     "top_p", o->top_p, "min_p", o->min_p, "typical", o->typical, "repeat_penalty", o->repeat_penalty,
+                     "repeat_last", o->repeat_last, "frequency_penalty", o->frequency_penalty, "presence_penalty",
+                     o->presence_penalty, "seed", (json_int_t)o->seed);
 }
 
 /* One object, compact, behind what is there; takes the object. */

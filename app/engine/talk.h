@@ -20,10 +20,10 @@
 #include "engine.h"
 
 typedef struct talk_options {
-    const char *system; /* NULL: the template's own, if it has one */
-    int tokens_max;     /* most tokens of an answer; 0: as many as the context has room for */
+    const char *system;            /* NULL: the template's own, if it has one */
+    int tokens_max;                /* most tokens of an answer; 0: as many as the context has room for */
     sample_options sampling;       /* its biases outlive the talk */
-    const char *const *stop_texts; /* [n_stop_texts] that end an answer; the list is copied, its texts outlive the talk */
+    const char *const *stop_texts; /* [n_stop_texts] that end an answer; copied but for the texts, which outlive it */
     int n_stop_texts;              /* below STOP_TEXTS_MAX: the template may have one of its own */
 } talk_options;
 
