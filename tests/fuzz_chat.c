@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/chat.h"
+#include "model/utf8.h"
 #include "spoken.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -52,8 +53,9 @@ static void check_controls(const tokenizer *t, const chat *c, const chat_message
     check(controls_of(t, c, messages, n) == controls_of(t, c, silent, n), "a message makes a control token");
 }
 
-/* What continues an answer is the end of the whole. */
+/* What continues an answer is the end of the whole. (Half a character at its end could become one in the whole.) */
 static void check_continue(const tokenizer *t, const chat *c, const chat_message *messages, size_t n, size_t first) {
+    if (!utf8_valid(messages[first - 1].text, messages[first - 1].n)) return;
     token_list whole = {0}, rest = {0};
     byte_list a = {0}, b = {0};
     kvt_status want = strcmp(messages[first - 1].role, "assistant") == 0 ? KVT_OK : KVT_E_ARGUMENT;

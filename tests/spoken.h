@@ -15,6 +15,7 @@ typedef struct spoken {
     const char *control[SPOKEN_CONTROLS_MAX]; /* up to the first NULL */
     const char *bos, *eos;                    /* of these; NULL: the file names none */
     bool add_bos;
+    bool phi_3; /* SentencePiece's kind, in a file of Phi-3, whose control tokens take the white space behind them */
 } spoken;
 
 /* The file's bytes; w is empty before. */

@@ -203,6 +203,51 @@ static void the_start_token_comes_once(void **state) {
     says(&plain, &QUESTION, 1, true, "<s>User: Hi\nAssistant:");
 }
 
+/* As the tokenizer does it to the template's own text; the end token may stand in the sequence already. */
+static void white_space_behind_a_control_token_may_be_its_own(void **state) {
+    (void)state;
+    const char want[] = "<|user|>\nHi<|end|>\n<|assistant|>\nYes<|end|>\n<|user|>\nHi<|end|>\n";
+    const chat_message three[] = {QUESTION, ANSWER, {"user", " \n Hi", 5}};
+    spoken file = {.template = "<|end|><|assistant|>", .control = {"<|user|>", "<|end|>", "<|assistant|>"}};
+    for (int phi_3 = 0; phi_3 < 2; phi_3++) {
+        tokenizer *t;
+        token_list whole = {0}, reference = {0}, rest = {0};
+        file.phi_3 = phi_3;
+        chat *c = open_spoken(&file, &t);
+        assert_int_equal(chat_render(c, three, 3, false, &whole), KVT_OK);
+        assert_int_equal(tokenizer_encode(t, want, strlen(want), true, &reference), KVT_OK);
+        assert_true(ids_same(&whole, &reference) == phi_3);
+        assert_int_equal(chat_continue(c, three, 3, 2, true, false, &rest), KVT_OK);
+        assert_memory_equal(rest.id, whole.id + whole.n - rest.n, rest.n * sizeof *rest.id);
+        size_t n_break = phi_3 ? 0 : 1;
+        assert_int_equal(rest.id[n_break], tokenizer_control(t, "<|user|>"));
+        token_list_free(&whole);
+        token_list_free(&reference);
+        token_list_free(&rest);
+        chat_close(c);
+        tokenizer_close(t);
+    }
+}
+
+/* Here a line break behind any token vanishes, and a blank does not. */
+static void a_vocabulary_may_lack_the_line_break(void **state) {
+    (void)state;
+    const char *const tokens[] = {"\xc4\xa0", "w", "[INST]", "[/INST]"};
+    const int32_t types[] = {1, 1, 3, 3}, want[] = {2, 0, 1, 3};
+    handmade h = {.model = "gpt2", .pre = "gpt-2", .tokens = tokens, .n_tokens = 4, .types = types, .n_types = 4,
+                  .template = "[INST] [SYSTEM_PROMPT] ", .eos = 3};
+    tokenizer *t;
+    error_text why;
+    token_list ids = {0};
+    chat *c = chat_of(&h, &t, &why);
+    assert_int_equal(chat_render(c, &(chat_message){"user", "w", 1}, 1, false, &ids), KVT_OK);
+    assert_int_equal(ids.n, 4);
+    assert_memory_equal(ids.id, want, sizeof want);
+    token_list_free(&ids);
+    chat_close(c);
+    tokenizer_close(t);
+}
+
 static void messages_come_in_any_order(void **state) {
     (void)state;
     spoken gemma = {.template = "<start_of_turn><end_of_turn>model"}, plain = {.template = "?"};
@@ -270,6 +315,8 @@ int main(void) {
         cmocka_unit_test(chat_templates_are_recognised),
         cmocka_unit_test(marks_without_a_control_token_are_text),
         cmocka_unit_test(the_start_token_comes_once),
+        cmocka_unit_test(white_space_behind_a_control_token_may_be_its_own),
+        cmocka_unit_test(a_vocabulary_may_lack_the_line_break),
         cmocka_unit_test(messages_come_in_any_order),
         cmocka_unit_test(what_cannot_be_said_is_refused),
         cmocka_unit_test(long_templates_take_no_long_time),

@@ -78,22 +78,42 @@ static bool begins_with_bos(const tokenizer *t, file_text template) {
     return info->bos >= 0 && (info->add_bos || find(template, "bos_token"));
 }
 
+/* In some vocabularies "<|user|>\n" is one token, though a line break is one as well: asked by trying. */
+static kvt_status try_blank(const tokenizer *t, const char *control, bool *takes) {
+    byte_list text = {0};
+    token_list both = {0}, alone = {0};
+    kvt_status st = byte_list_add(&text, control, strlen(control));
+    if (st == KVT_OK) st = byte_list_add(&text, "\n", 1);
+    if (st == KVT_OK) st = tokenizer_encode(t, text.at, text.n, true, &both);
+    if (st == KVT_OK) st = tokenizer_encode(t, "\n", 1, false, &alone);
+    *takes = both.n == 1 && alone.n > 0;
+    byte_list_free(&text);
+    token_list_free(&both);
+    token_list_free(&alone);
+    return st;
+}
+
+static kvt_status find_controls(chat *c) {
+    for (int i = 0; i < CHAT_CONTROLS; i++) {
+        const char *spelling = c->form->control[i];
+        c->control[i] = spelling ? tokenizer_control(c->t, spelling) : -1;
+        if (c->control[i] >= 0) TRY(try_blank(c->t, spelling, &c->takes_blanks[i]));
+    }
+    return KVT_OK;
+}
+
 kvt_status chat_open(chat **out, const model_file *f, const tokenizer *t, error_text *why) {
     file_text text;
     const chat_form *form = read_form(f, &text, why);
     file_text system = default_system_of(text, form);
     chat *c = calloc(1, sizeof *c);
     *out = NULL;
+    if (c) *c = (chat){.t = t, .form = form, .begins = begins_with_bos(t, text)};
     if (c) c->default_system = strndup(system.at, system.n);
-    if (!c || !c->default_system) {
+    if (!c || !c->default_system || find_controls(c) != KVT_OK) {
         chat_close(c);
         return file_fail(f, why, KVT_E_MEMORY, "no memory for the chat template");
     }
-    c->t = t;
-    c->form = form;
-    c->begins = begins_with_bos(t, text);
-    for (int i = 0; i < CHAT_CONTROLS; i++)
-        c->control[i] = form->control[i] ? tokenizer_control(t, form->control[i]) : -1;
     *out = c;
     return KVT_OK;
 }

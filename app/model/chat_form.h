@@ -47,8 +47,9 @@ extern const chat_form CHAT_PLAIN;
 struct chat {
     const tokenizer *t;
     const chat_form *form;
-    int32_t control[CHAT_CONTROLS]; /* ids of form->control, -1: text in this vocabulary */
-    bool begins;                    /* the start token stands in front */
+    int32_t control[CHAT_CONTROLS];   /* ids of form->control, -1: text in this vocabulary */
+    bool takes_blanks[CHAT_CONTROLS]; /* white space behind it belongs to it */
+    bool begins;                      /* the start token stands in front */
     char *default_system;
 };
 

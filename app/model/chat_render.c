@@ -5,53 +5,55 @@
 
 #include "base/log.h"
 #include "chat_form.h"
+#include "utf8.h"
 
 /* Text gathers until the next control token, so that the pre-tokenizer sees it whole, as in the rendered text. */
 typedef struct rendering {
     const chat *c;
     byte_list text;
     token_list *out;
-    size_t n_before; /* tokens that stood in out */
-    bool began;      /* only the start token was written so far */
-    file_text fold;  /* a system message that waits for the next user message */
+    size_t n_before;   /* tokens that stood in out */
+    bool began;        /* only the start token was written so far */
+    bool takes_blanks; /* the token before has the white space behind it for its own */
+    file_text fold;    /* a system message that waits for the next user message */
     bool folds;
 } rendering;
 
 /* ---------------------------------------------------------------------------------------------------- blanks */
 
-/* Bytes of the blank character that the text begins with; 0: none. Python's str.isspace. */
-static size_t blank_at(const unsigned char *at, size_t n) {
-    if (n == 0) return 0;
-    if ((at[0] >= 9 && at[0] <= 13) || (at[0] >= 28 && at[0] <= 32)) return 1;
-    if (n > 1 && at[0] == 0xc2) return at[1] == 0x85 || at[1] == 0xa0 ? 2 : 0;
-    if (n < 3) return 0;
-    uint32_t three = (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
-    bool blank = three == 0xe19a80 || (three >= 0xe28080 && three <= 0xe2808a) || three == 0xe280a8 ||
-                 three == 0xe280a9 || three == 0xe280af || three == 0xe2819f || three == 0xe38080;
-    return blank ? 3 : 0;
+/* Bytes of blanks that the text begins with. Python's str.isspace knows four separators that White_Space does not. */
+static size_t blanks_at(const char *at, size_t n) {
+    return n && at[0] >= 0x1c && at[0] <= 0x1f ? 1 : utf8_blanks(at, n);
 }
 
 /* Bytes of the blank character that n bytes end with; 0: none. */
-static size_t blank_before(const unsigned char *at, size_t n) {
+static size_t blank_before(const char *at, size_t n) {
     for (size_t length = 1; length <= 3 && length <= n; length++)
-        if (blank_at(at + n - length, length) == length) return length;
+        if (blanks_at(at + n - length, length) == length) return length;
     return 0;
 }
 
 static file_text trimmed(file_text text) {
-    const unsigned char *at = (const unsigned char *)text.at;
-    size_t n = text.n;
-    for (size_t blank; (blank = blank_at(at, n)) > 0; n -= blank) at += blank;
-    for (size_t blank; (blank = blank_before(at, n)) > 0;) n -= blank;
-    return (file_text){(const char *)at, n};
+    for (size_t n; (n = blanks_at(text.at, text.n)) > 0;) text = (file_text){text.at + n, text.n - n};
+    for (size_t n; (n = blank_before(text.at, text.n)) > 0;) text.n -= n;
+    return text;
 }
 
 /* ----------------------------------------------------------------------------------------------------- forms */
 
+/* Where the token before has white space behind it for its own, that is no text. */
 static kvt_status end_text(rendering *r) {
-    kvt_status st = tokenizer_encode(r->c->t, r->text.at, r->text.n, false, r->out);
+    size_t taken = r->takes_blanks && r->text.n ? utf8_blanks(r->text.at, r->text.n) : 0;
+    kvt_status st = KVT_OK;
+    if (r->text.n > taken) st = tokenizer_encode(r->c->t, r->text.at + taken, r->text.n - taken, false, r->out);
     r->text.n = 0;
     return st;
+}
+
+static bool takes_blanks(const chat *c, int32_t id) {
+    for (int i = 0; i < CHAT_CONTROLS; i++)
+        if (c->control[i] == id && id >= 0) return c->takes_blanks[i];
+    return false;
 }
 
 /* -1: the file names no such token. A start token behind the one in front is the same one: a template may write it with
@@ -61,6 +63,7 @@ static kvt_status add_token(rendering *r, int32_t id) {
     if (id < 0 || there) return KVT_OK;
     r->began = false;
     TRY(end_text(r));
+    r->takes_blanks = takes_blanks(r->c, id);
     return token_list_add(r->out, id);
 }
 
@@ -222,6 +225,7 @@ kvt_status chat_continue(const chat *c, const chat_message *messages, size_t n, 
     rendering r = {.c = c, .out = out, .n_before = out->n};
     if (first == 0 || first > n || !is(&messages[first - 1], "assistant")) return KVT_E_ARGUMENT;
     TRY(check_roles(messages + first, n - first));
+    if (ended) r.takes_blanks = takes_blanks(c, tokenizer_control(c->t, c->form->end));
     kvt_status st = ended ? KVT_OK : add_fixed(&r, c->form->end);
     if (st == KVT_OK) st = add_fixed(&r, c->form->after);
     if (st == KVT_OK) st = add_all(&r, messages + first, n - first, answer);
