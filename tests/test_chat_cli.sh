@@ -219,8 +219,11 @@ shows "a narrow terminal" '^> *$'
 keys Up Up
 shows "yesterday's lines" '^> In one word:'
 keys C-c C-u
-enters 'Hi'
+enters 'What is a cache?'
 shows "figures that fit" '^read [0-9]+, reused 0 · first'
+printf 'What is a cache?\n' | "$kvtile" chat -m "$model" -n 300 2>/dev/null | tr -s ' \n' ' ' >"$dir/words"
+check "an answer through a pipe" test -s "$dir/words"
+check "lines are broken between words" grep -qF "$(cat "$dir/words")" <(shown | tr -s ' \n' ' ')
 enters '/context'
 shows "a grid that fits" '^ +0 \|....\|'
 check "NO_COLOR" test "$(shown -e | grep -c $'\033\[[0-9;]*m')" = 0

@@ -97,14 +97,14 @@ void chat_answer(chat_session *s) {
     talk_cost cost;
     talk_listener listener = { .on_text = on_text, .on_progress = on_progress, .ctx = s, .stop = &chat_stop_answer };
     chat_stop_answer = chat_leave;
-    s->last = 0;
+    chat_print_begin(s);
     s->progress = progress_of("reading");
     lines_quiet(s->lines, true);
     kvt_status status = talk_answer(s->talk, &listener, &cost, &err);
     lines_quiet(s->lines, false);
     progress_clear(&s->progress);
+    if (cost.said > 0) chat_print_end(s);
     if (s->reader_gone) return;
-    if (cost.said > 0 && s->last != '\n') chat_print(s, "\n", 1);
     if (status != KVT_OK) s->failed = cli_fail("%s; the message is taken back", err.text);
     else if (cost.said > 0) chat_cost(s, &cost);
     else screen_dim(&s->screen, "stopped before the first word; nothing has changed");
@@ -209,6 +209,7 @@ static int chat_run(const void *options) {
     status = session(&s);
     lines_close(s.lines);
     byte_list_free(&s.message);
+    byte_list_free(&s.wrapped);
     talk_close(s.talk);
     engine_close(s.engine);
     loaded_close(&s.loaded);

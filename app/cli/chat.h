@@ -5,6 +5,7 @@
 #define CHAT_H_CLI
 
 #include "chat_lines.h"
+#include "chat_wrap.h"
 #include "cli.h"
 
 typedef struct chat_options {
@@ -20,7 +21,7 @@ typedef struct chat_screen {
     bool terminal; /* somebody types and reads */
     bool colour;   /* escapes for bold, dim and colours */
     bool wide;     /* characters beyond ASCII */
-    bool tame;     /* stdout is a terminal: control characters of an answer are not for it */
+    bool tame;     /* stdout is a terminal: lines are broken for it, control characters are not for it to obey */
     int columns;
 } chat_screen;
 
@@ -34,10 +35,12 @@ typedef struct chat_session {
     chat_screen screen;
     byte_list message; /* the one that is being read */
     progress progress;
-    char last;       /* byte of the answer that was printed, 0: none yet */
-    bool leave;      /* /quit */
-    bool reader_gone; /* nobody reads stdout any more */
-    int failed;      /* CLI_FAILED once something was not done */
+    char last;         /* byte of the answer that was printed, 0: none yet */
+    wrap wrap;         /* of the answer */
+    byte_list wrapped; /* what it gives */
+    bool leave;        /* /quit */
+    bool reader_gone;  /* nobody reads stdout any more */
+    int failed;        /* CLI_FAILED once something was not done */
 } chat_session;
 
 /* --------------------------------------------------------------------------------------------- chat.c */
@@ -69,7 +72,9 @@ void screen_dim(const chat_screen *s, const char *format, ...) __attribute__((fo
 void chat_banner(const chat_session *s);
 void chat_cost(const chat_session *s, const talk_cost *cost);
 void chat_totals(const chat_session *s);
-/* Text of an answer on stdout. */
+/* Text of an answer on stdout, and the line break behind it. On a terminal lines are broken between words. */
+void chat_print_begin(chat_session *s);
+void chat_print_end(chat_session *s);
 void chat_print(chat_session *s, const char *bytes, size_t n);
 
 /* ---------------------------------------------------------------------------------------- chat_context.c */

@@ -191,22 +191,34 @@ void chat_totals(const chat_session *s) {
 
 /* ------------------------------------------------------------------------------------------------ answers */
 
-/* A terminal obeys control characters; what a model says is to be read, not obeyed. C1 controls are two bytes. */
-static void print_tame(const char *bytes, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)bytes[i], next = i + 1 < n ? (unsigned char)bytes[i + 1] : 0;
-        bool c0 = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F, c1 = c == 0xC2 && next >= 0x80 && next < 0xA0;
-        putchar(c0 || c1 ? '?' : c);
-        i += c1;
-    }
-}
-
-void chat_print(chat_session *s, const char *bytes, size_t n) {
+static void print(chat_session *s, const char *bytes, size_t n) {
     if (n == 0 || s->reader_gone) return;
-    if (s->screen.tame) print_tame(bytes, n);
-    else fwrite(bytes, 1, n, stdout);
-    s->last = bytes[n - 1];
+    fwrite(bytes, 1, n, stdout);
     if (fflush(stdout) == 0) return;
     if (errno != EPIPE) s->failed = cli_fail("stdout: %s", strerror(errno));
     s->reader_gone = true;
+}
+
+static void print_wrapped(chat_session *s, kvt_status status) {
+    if (status != KVT_OK) s->failed = cli_fail("no memory for the text");
+    print(s, s->wrapped.at, s->wrapped.n);
+    s->wrapped.n = 0;
+}
+
+void chat_print_begin(chat_session *s) {
+    s->last = 0;
+    s->wrap = wrap_of(screen_columns());
+}
+
+void chat_print(chat_session *s, const char *bytes, size_t n) {
+    if (n == 0) return;
+    s->last = bytes[n - 1];
+    if (s->screen.tame) print_wrapped(s, wrap_add(&s->wrap, bytes, n, &s->wrapped));
+    else print(s, bytes, n);
+}
+
+void chat_print_end(chat_session *s) {
+    if (s->screen.tame) print_wrapped(s, wrap_end(&s->wrap, &s->wrapped));
+    if (s->last != '\n') print(s, "\n", 1);
+    wrap_free(&s->wrap);
 }
