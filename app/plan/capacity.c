@@ -113,8 +113,7 @@ static double embedding_weights(const shape *s) {
 }
 
 double capacity_read_weights(const shape *s) {
-    double n = s->n_weights_active, table = s->tied ? 0 : embedding_weights(s);
-    return n > table ? s->active_bytes * (n - table) / n : s->active_bytes;
+    return s->active_bytes > s->unread_bytes ? s->active_bytes - s->unread_bytes : 0;
 }
 
 double capacity_read_bytes(const shape *s, const capacity_options *opt, int64_t tokens) {

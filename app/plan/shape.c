@@ -26,13 +26,11 @@ bool shape_add(shape *s, kvt_layer layer) {
     return true;
 }
 
-void shape_weigh(shape *s, double bytes_each) {
-    s->weights_bytes = s->n_weights * bytes_each;
-    s->active_bytes = s->n_weights_active * bytes_each;
-}
-
 void shape_weigh_all(shape *s, double bytes) {
-    s->active_bytes = s->n_weights > 0 ? bytes * s->n_weights_active / s->n_weights : bytes;
+    double share = s->n_weights > 0 ? s->n_weights_active / s->n_weights : 1;
+    if (s->weights_bytes > 0) share = s->active_bytes / s->weights_bytes;
+    if (s->weights_bytes > 0) s->unread_bytes *= bytes / s->weights_bytes;
+    s->active_bytes = bytes * share;
     s->weights_bytes = bytes;
     s->weights_estimated = false;
 }
@@ -47,13 +45,14 @@ kvt_status shape_of_numbers(shape *out, int n_layers, kvt_layer layer) {
     return KVT_OK;
 }
 
-/* Has the file no output matrix of its own? */
-static bool tied(const char *path) {
+/* Is the output matrix the embedding, and how large is one that is not? */
+static void tables_of_file(shape *out, const char *path) {
     model_file *f;
-    if (file_open(&f, path, NULL) != KVT_OK) return false;
-    bool own = file_tensor_find(f, "output.weight") != NULL;
+    if (file_open(&f, path, NULL) != KVT_OK) return;
+    const file_tensor *embedding = file_tensor_find(f, "token_embd.weight");
+    out->tied = file_tensor_find(f, "output.weight") == NULL;
+    out->unread_bytes = embedding && !out->tied ? (double)embedding->bytes : 0;
     file_close(f);
-    return !own;
 }
 
 kvt_status shape_of_file(shape *out, const char *path, error_text *err) {
@@ -77,7 +76,7 @@ kvt_status shape_of_file(shape *out, const char *path, error_text *err) {
     out->width_ffn = c.width_ffn;
     out->n_vocab = c.n_vocab;
     out->context = c.context;
-    out->tied = tied(path);
+    tables_of_file(out, path);
     out->n_weights = out->n_weights_active = (double)info.n_weights;
     out->weights_bytes = out->active_bytes = (double)info.weights_bytes;
     return KVT_OK;

@@ -28,6 +28,7 @@ typedef struct shape {
     bool tied;         /* the output matrix is the embedding */
     double n_weights, n_weights_active; /* elements, and those that one token meets; 0: not known */
     double weights_bytes, active_bytes; /* likewise */
+    double unread_bytes; /* of active_bytes: an embedding that is not the output matrix, a row of which is read */
     bool weights_estimated;             /* from the sizes of its matrices, not counted */
 } shape;
 
@@ -53,9 +54,7 @@ const char *shape_name(int i);
  * KVT_E_ARGUMENT: another word, or a number of heads that does not divide; the error says which. */
 kvt_status shape_as(shape *s, const char *as, error_text *err);
 
-/* Weights at so many bytes each, where their number is known. */
-void shape_weigh(shape *s, double bytes_each);
-/* Weights of so many bytes in all. */
+/* Weights of so many bytes in all; what of them a token meets, and does not read, shrinks or grows with them. */
 void shape_weigh_all(shape *s, double bytes);
 
 #endif
