@@ -39,29 +39,111 @@ int element_format_find(const char *name); /* -1: none of that name */
 
 /* --------------------------------------------------------------------------- block formats of weights
  *
- * A matrix of N rows by K columns is kept as panels of 16 rows, each a run of 64-byte lines. A chunk is 64 columns:
- * its code lines, then its scale lines, so that a product reads one sequential stream.
+ * A matrix of N rows by K columns is kept as panels of 16 rows, each a run of 64-byte lines. A chunk is some columns:
+ * its code lines, block of 32 columns by block, then its scale lines, so that a product reads one sequential stream.
  *
- *     8-bit line   [16 rows][4 k] int8
- *     4-bit line   the same dword of 16 rows of the file: low nibbles are one 8-bit line, high nibbles another
- *     16-bit line  [16 rows][2 k]           32-bit line  [16 rows]
+ *     16-bit line   [16 rows][2 k]            32-bit line  [16 rows]
+ *     F16, BF16  32 lines a chunk of 64 columns      F32  64 lines
  *
- *     Q8_0  16 code lines (block 0: lines 0-7, block 1: 8-15) + 1 line f16 scales [2 blocks][16 rows]
- *     Q4_0   8 code lines (block b: lines 4b .. 4b+3; line t, low nibbles: k = 4t .. 4t+3 of the block; high: k + 16)
- *            + 1 scale line
- *     Q4_1   8 code lines + 1 line scales [2][16] + 1 line minima [2][16]
- *     F16, BF16  32 lines      F32  64 lines
+ * Codes are unsigned, less a bias (Q8_0: signed as they lie). A line of codes holds one or more steps, and a step is
+ * four columns of 16 rows, [16 rows][4 k]. Whole codes: step j is columns 4j .. 4j+3 of the block. Codes in planes of
+ * bits: step j (0 .. 7) is columns 4 (j/2) + 16 (j%2) and the three behind, so that even steps are the first half of a
+ * block and odd steps the second.
+ *
+ *     low bits 8    8 lines       line j: step j
+ *     low bits 4    4 lines       line t: low nibbles step 2t, high nibbles step 2t+1
+ *     low bits 2    2 lines       line t: step 4t+i in bits 2i and 2i+1 (i = 0 .. 3)
+ *     high bits 2   2 lines more  the same, for the two bits above the low ones
+ *     high bits 1   1 line more   step j in bit j
+ *
+ * Scales of a chunk of 64 columns: 1 line f16 [2 blocks][16 rows]; where there are minima, one more line of those.
+ * Of a chunk of 256 columns ("head"): 1 byte for every group of columns, [256/group][16 rows]; minima likewise behind
+ * them (Q2_K: both in one byte, the scale in the low nibble); then the head line, f16 d[16 rows], dmin[16 rows] (zeros
+ * where there are none). A group's scale is d * byte, its minimum -(dmin * byte); both products are exact.
+ *
+ *              low high group  chunk  lines   bits per weight here and in the file
+ *     Q8_0      8    0    32     64    16+1    8.5    8.5
+ *     Q4_0      4    0    32     64     8+1    4.5    4.5
+ *     Q4_1      4    0    32     64     8+2    5.0    5.0     (minimum added, not taken off)
+ *     Q5_0      4    1    32     64    10+1    5.5    5.5
+ *     Q5_1      4    1    32     64    10+2    6.0    6.0     (likewise)
+ *     IQ4_NL    4    0    32     64     8+1    4.5    4.5     (a code is a place in weight_table)
+ *     IQ4_XS    4    0    32    256    32+3    4.375  4.25    (likewise)
+ *     Q2_K      2    0    16    256    16+5    2.625  2.625
+ *     Q3_K      2    1    16    256    24+5    3.625  3.4375
+ *     Q4_K      4    0    32    256    32+5    4.625  4.5
+ *     Q5_K      4    1    32    256    40+5    5.625  5.5
+ *     Q6_K      4    2    16    256    48+5    6.625  6.5625
  *
  * Rows past N and columns past K are zero (codes and scales). */
 
-enum { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_Q4_0, WEIGHT_Q4_1, WEIGHT_Q8_0, N_WEIGHT_FORMATS };
+enum {
+    WEIGHT_F32,
+    WEIGHT_F16,
+    WEIGHT_BF16,
+    WEIGHT_Q4_0,
+    WEIGHT_Q4_1,
+    WEIGHT_Q5_0,
+    WEIGHT_Q5_1,
+    WEIGHT_Q8_0,
+    WEIGHT_IQ4_NL,
+    WEIGHT_IQ4_XS,
+    WEIGHT_Q2_K,
+    WEIGHT_Q3_K,
+    WEIGHT_Q4_K,
+    WEIGHT_Q5_K,
+    WEIGHT_Q6_K,
+    N_WEIGHT_FORMATS
+};
+
+enum { WEIGHT_ROWS = 16, WEIGHT_LINE = 64, WEIGHT_BLOCK = 32 }; /* rows of a panel, bytes of a line, columns of a block */
+
+/* The table above for code that is compiled once per format: indexed with a constant, all of it folds. */
+typedef struct weight_layout {
+    short low, high;     /* bits of a code; 0: a float format */
+    short group, chunk;  /* columns of a scale, of a chunk */
+    short bias;          /* taken off a code: the weight is scale * (code - bias) + minimum */
+    char minima;         /* there are minima */
+    char nibbles;        /* scale and minimum share a byte */
+    char is_signed;      /* scale bytes are signed */
+    char table;          /* a code is a place in weight_table; bias is 0 then */
+} weight_layout;
+
+static const weight_layout weight_layouts[N_WEIGHT_FORMATS] = {
+    [WEIGHT_Q4_0] = {4, 0, 32, 64, .bias = 8},
+    [WEIGHT_Q4_1] = {4, 0, 32, 64, .minima = 1},
+    [WEIGHT_Q5_0] = {4, 1, 32, 64, .bias = 16},
+    [WEIGHT_Q5_1] = {4, 1, 32, 64, .minima = 1},
+    [WEIGHT_Q8_0] = {8, 0, 32, 64},
+    [WEIGHT_IQ4_NL] = {4, 0, 32, 64, .table = 1},
+    [WEIGHT_IQ4_XS] = {4, 0, 32, 256, .table = 1, .is_signed = 1},
+    [WEIGHT_Q2_K] = {2, 0, 16, 256, .minima = 1, .nibbles = 1},
+    [WEIGHT_Q3_K] = {2, 1, 16, 256, .bias = 4, .is_signed = 1},
+    [WEIGHT_Q4_K] = {4, 0, 32, 256, .minima = 1},
+    [WEIGHT_Q5_K] = {4, 1, 32, 256, .minima = 1},
+    [WEIGHT_Q6_K] = {4, 2, 16, 256, .bias = 32, .is_signed = 1},
+};
+
+/* Bytes of the code lines of a block, and of the scale lines of a chunk. */
+static inline int weight_code_bytes(weight_layout f) { return (f.low + f.high) * WEIGHT_LINE; }
+static inline int weight_scale_bytes(weight_layout f) {
+    if (f.chunk == 64) return (1 + f.minima) * WEIGHT_LINE;
+    return f.chunk / f.group * WEIGHT_ROWS * (1 + (f.minima && !f.nibbles)) + WEIGHT_LINE;
+}
+static inline int weight_chunk_bytes(weight_layout f) {
+    return f.chunk / WEIGHT_BLOCK * weight_code_bytes(f) + weight_scale_bytes(f);
+}
+
+/* The 16 values of IQ4_NL and IQ4_XS. */
+extern const int8_t weight_table[16];
 
 typedef struct weight_format {
     const char *name;
     int ggml_type;      /* number in a GGUF file */
     int block;          /* elements that share a scale in the file; 1 for floats */
     size_t block_bytes; /* of the file */
-    size_t chunk_bytes; /* 64 columns of 16 rows in a panel */
+    int chunk;          /* columns of a chunk of a panel */
+    size_t chunk_bytes; /* of 16 rows */
     /* Widen a row as it lies in the file: n elements, a multiple of block. */
     void (*widen)(const void *row, size_t n, float *out);
     /* Pack n_rows (1 .. 16) rows, each row_bytes apart in the file and n_k long, into one panel. */

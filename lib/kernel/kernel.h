@@ -92,13 +92,13 @@ typedef void (*attn_finish_fn)(int dim, float L, const float *O, float *out);
 
 /* -------------------------------------------------------------------------------- rows and activations */
 
-/* Activations as codes, per row: q [n_cols padded to 64 with zero codes], per block of 32: s, fs = s * sum, sum.
+/* Activations as codes, per row: q [n_cols padded to 64 with zero codes], per block of 32: s, fs = s * sum, sum, half.
  * Codes are int8 in the order of the columns, or int16 at act16_place(column): of four neighbours first the even two,
  * then the odd two, as they meet the even and the odd bytes of a line of weights, each widened to 16 bits. */
 typedef struct act_rows {
     const void *q;
     const float *s, *fs;
-    const int32_t *sum;
+    const int32_t *sum, *half; /* half: of the first 16 codes of the block alone */
     size_t q_stride;     /* between rows, in bytes */
     size_t block_stride; /* between rows, in blocks */
 } act_rows;
@@ -113,7 +113,7 @@ typedef void (*rows_silu_mul_fn)(float *gate, const float *up, size_t n);
 typedef void (*rows_rope_fn)(float *x, const float *turns, int dim, int halves); /* one head */
 typedef void (*rows_narrow_fn)(float *x, size_t n);                               /* round to bf16 values, in place */
 /* One row of activations to codes of the function's width; n a multiple of 32. */
-typedef void (*rows_quantise_fn)(const float *x, int n, void *q, float *s, float *fs, int32_t *sum);
+typedef void (*rows_quantise_fn)(const float *x, int n, void *q, float *s, float *fs, int32_t *sum, int32_t *half);
 
 /* -------------------------------------------------------------------------------------- matrix products */
 
