@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "unroll.h"
+#include "base/unroll.h"
 #include "words_avx2.h"
 
 typedef __m256 lanes;

@@ -3,7 +3,7 @@
 
 #include "kernel.h"
 #include "lanes_avx512.h"
-#include "unroll.h"
+#include "base/unroll.h"
 
 /* x times *f. The factor comes from memory within the instruction; compilers fetch it once for several and then lack
  * registers. Volatile, so that prefetches stay between them. */

@@ -6,7 +6,7 @@
  * into dwords of the even chain and dwords of the odd one, and then every multiplication counts twice. */
 #include "kernel.h"
 #include "lanes_avx512.h"
-#include "unroll.h"
+#include "base/unroll.h"
 
 /* Of every dword of two lines the lower halves, and the upper halves: the first line's above the second's. */
 WORD void lanes_weave(const void *first, const void *second, lanes *lower, lanes *upper) {
