@@ -14,10 +14,10 @@
 const int8_t weight_table[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* n_halves f16 and then n_dwords of codes, which lie as in an image. */
-INLINE void open_plain(int n_halves, size_t n_dwords, const uint8_t *block, block_image *image) {
+INLINE void open_plain(int n_halves, int n_dwords, const uint8_t *block, block_image *image) {
     image->d = u16_at(block);
     image->m = n_halves == 2 ? u16_at(block + 2) : 0;
-    memcpy(image->code, block + 2 * n_halves, 4 * n_dwords);
+    UNROLL for (int i = 0; i < n_dwords; i++) image->code[i] = u32_at(block + 2 * n_halves + 4 * i);
 }
 
 /* Four bits, to bit 0 of four bytes. */

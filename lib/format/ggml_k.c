@@ -11,20 +11,19 @@
  * room for: block b's w bits from bit b * w % 8 on, in run b * w / 8. Of IQ4_XS, they are as in IQ4_NL. */
 #include "image.h"
 
-INLINE uint32_t run_word(int w, const uint8_t *runs, int b, int word) {
-    return bits_out(w, b, u32_at(runs + b * w / 8 * BLOCK + 4 * word));
+/* w bits of block b, as the runs have them, to its plane. */
+INLINE void open_run(weight_layout f, int w, const uint8_t *runs, int b, uint32_t *plane) {
+    uint32_t words[STEPS];
+    UNROLL for (int i = 0; i < STEPS; i++) words[i] = bits_out(w, b, u32_at(runs + b * w / 8 * BLOCK + 4 * i));
+    plane_put(f, w, words, plane);
 }
 
 /* swapped: in each half of the blocks, the middle two change places where low bits are concerned. */
 INLINE void open_runs(weight_layout f, const uint8_t *low, int swapped, const uint8_t *high, block_image *image) {
     UNROLL for (int b = 0; b < K_BLOCK / BLOCK; b++) {
-        uint32_t words[STEPS];
-        int b_low = swapped ? (b & 4) | (b & 1) << 1 | (b >> 1 & 1) : b;
-        UNROLL for (int i = 0; i < STEPS; i++) {
-            words[i] = run_word(f.low, low, b_low, i);
-            if (f.high) words[i] |= run_word(f.high, high, b, i) << f.low;
-        }
-        planes_put(f, words, image->code + b * (f.low + f.high));
+        uint32_t *code = image->code + b * (f.low + f.high);
+        open_run(f, f.low, low, swapped ? (b & 4) | (b & 1) << 1 | (b >> 1 & 1) : b, code);
+        if (f.high) open_run(f, f.high, high, b, code + f.low);
     }
 }
 

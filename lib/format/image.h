@@ -43,13 +43,10 @@ INLINE uint32_t bits_in(int w, int j, uint32_t codes) { return (codes & bits_mas
 /* Of the four columns that are step j of a block, which dword of the block's eight they are. */
 INLINE int step_word(weight_layout f, int j) { return f.low == 8 ? j : j / 2 + 4 * (j % 2); }
 
-INLINE void planes_put(weight_layout f, const uint32_t words[STEPS], uint32_t *code) {
-    memset(code, 0, (size_t)(f.low + f.high) * sizeof *code);
-    UNROLL for (int j = 0; j < STEPS; j++) {
-        uint32_t step = words[step_word(f, j)];
-        code[j * f.low / 8] |= bits_in(f.low, j, step);
-        if (f.high) code[f.low + j * f.high / 8] |= bits_in(f.high, j, step >> f.low);
-    }
+/* The bits_mask(w) bits of a block's dwords, to one of its planes. */
+INLINE void plane_put(weight_layout f, int w, const uint32_t words[STEPS], uint32_t *plane) {
+    UNROLL for (int i = 0; i < w; i++) plane[i] = 0;
+    UNROLL for (int j = 0; j < STEPS; j++) plane[j * w / 8] |= bits_in(w, j, words[step_word(f, j)]);
 }
 
 INLINE void planes_get(weight_layout f, const uint32_t *code, uint32_t words[STEPS]) {
@@ -87,7 +84,7 @@ INLINE void image_put(weight_layout f, const block_image *image, image_place at,
     UNROLL for (int g = 0; g < image_minima(f); g++)
         at.groups[(image_groups(f) + g) * ROWS + row] = image->minimum[g];
     memcpy(at.halves + 2 * row, &image->d, 2);
-    if (f.minima) memcpy(at.halves + at.to_minima + 2 * row, &image->m, 2);
+    if (f.minima || f.chunk == K_BLOCK) memcpy(at.halves + at.to_minima + 2 * row, &image->m, 2);
 }
 
 INLINE void image_get(weight_layout f, block_image *image, image_place at, int row) {
