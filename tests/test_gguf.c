@@ -226,16 +226,16 @@ static void alignment_is_the_files_own(void **state) {
 static void a_type_not_offered_fails_when_its_data_is_wanted(void **state) {
     (void)state;
     gguf_writer w = begin(2, 0);
-    put_tensor(&w, "six", 1, (const uint64_t[]){256}, 14, 0);
+    put_tensor(&w, "two", 1, (const uint64_t[]){256}, 16, 0);
     put_tensor(&w, "odd", 1, (const uint64_t[]){256}, 77, 0);
-    put_data(&w, 210);
+    put_data(&w, 66);
     model_file *f = open_bytes(&w);
     const file_tensor *t = NULL;
     error_text err;
-    assert_int_equal(file_tensor_find(f, "six")->type, 14);
-    assert_int_equal(file_tensor_find(f, "six")->bytes, 0);
-    assert_int_equal(file_need(f, "six", &t, &err), KVT_E_UNSUPPORTED);
-    assert_string_equal(err.text, "made.gguf: tensor six is of type Q6_K (14), which this version does not read");
+    assert_int_equal(file_tensor_find(f, "two")->type, 16);
+    assert_int_equal(file_tensor_find(f, "two")->bytes, 0);
+    assert_int_equal(file_need(f, "two", &t, &err), KVT_E_UNSUPPORTED);
+    assert_string_equal(err.text, "made.gguf: tensor two is of type IQ2_XXS (16), which this version does not read");
     assert_int_equal(file_need(f, "odd", &t, &err), KVT_E_UNSUPPORTED);
     assert_string_equal(err.text, "made.gguf: tensor odd is of type unknown (77), which this version does not read");
     assert_int_equal(file_need(f, "none", &t, &err), KVT_E_CORRUPT);
@@ -370,6 +370,34 @@ static void a_tensor_is_as_long_as_all_its_dimensions(void **state) {
     free(w.at);
 }
 
+/* Numbers, names and sizes of blocks as GGUF's own documents have them. */
+static void every_type_of_weight_is_as_long_as_its_blocks(void **state) {
+    (void)state;
+    const struct {
+        const char *name;
+        uint32_t number;
+        size_t columns, bytes;
+    } types[] = {
+        {"F32", 0, 1, 4},         {"F16", 1, 1, 2},       {"Q4_0", 2, 32, 18},   {"Q4_1", 3, 32, 20},
+        {"Q5_0", 6, 32, 22},      {"Q5_1", 7, 32, 24},    {"Q8_0", 8, 32, 34},   {"Q2_K", 10, 256, 84},
+        {"Q3_K", 11, 256, 110},   {"Q4_K", 12, 256, 144}, {"Q5_K", 13, 256, 176}, {"Q6_K", 14, 256, 210},
+        {"IQ4_NL", 20, 32, 18},   {"IQ4_XS", 23, 256, 136}, {"BF16", 30, 1, 2},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        size_t row = 2 * types[i].columns, bytes = 2 * types[i].bytes * 3;
+        gguf_writer w = one_tensor(2, DIMS(row, 3), types[i].number, 0, bytes);
+        model_file *f = open_bytes(&w);
+        assert_int_equal(file_tensor_find(f, "t")->bytes, bytes);
+        assert_string_equal(file_type_name(types[i].number), types[i].name);
+        file_close(f);
+        free(w.at);
+        REFUSED(one_tensor(2, DIMS(row, 3), types[i].number, 0, bytes - 1), KVT_E_CORRUPT, "tensor t");
+        if (types[i].columns > 1)
+            REFUSED(one_tensor(2, DIMS(row - 16, 3), types[i].number, 0, bytes), KVT_E_CORRUPT, "tensor t: a row of",
+                    "is not a whole number of blocks of", types[i].name);
+    }
+}
+
 static void tensors_that_lie(void **state) {
     (void)state;
     REFUSED(one_tensor(1, DIMS(9), KVT_W_F32, 0, 35), KVT_E_CORRUPT, "tensor t (36 bytes at offset 0)",
@@ -378,7 +406,7 @@ static void tensors_that_lie(void **state) {
             "holds 63 bytes");
     REFUSED(one_tensor(1, DIMS(8), KVT_W_F32, UINT64_MAX - 31, 64), KVT_E_CORRUPT, "tensor t", "past the end");
     REFUSED(one_tensor(1, DIMS(8), KVT_W_F32, 16, 64), KVT_E_CORRUPT, "tensor t is at offset 16", "multiple of 32");
-    REFUSED(one_tensor(1, DIMS(8), 14, 96, 64), KVT_E_CORRUPT, "tensor t", "past the end");
+    REFUSED(one_tensor(1, DIMS(8), 16, 96, 64), KVT_E_CORRUPT, "tensor t", "past the end");
     REFUSED(one_tensor(5, DIMS(1, 1, 1, 1, 1), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "tensor t has 5 dimensions");
     REFUSED(one_tensor(2, DIMS(8, 0), KVT_W_F32, 0, 64), KVT_E_CORRUPT, "dimension 1 of tensor t is 0");
     REFUSED(one_tensor(1, DIMS(33), KVT_W_Q4_1, 0, 64), KVT_E_CORRUPT, "tensor t: a row of 33 elements", "Q4_1 (3)");
@@ -487,6 +515,7 @@ int main(void) {
         cmocka_unit_test(counts_that_the_rest_cannot_hold),
         cmocka_unit_test(keys_that_lie),
         cmocka_unit_test(a_tensor_is_as_long_as_all_its_dimensions),
+        cmocka_unit_test(every_type_of_weight_is_as_long_as_its_blocks),
         cmocka_unit_test(tensors_that_lie),
         cmocka_unit_test(tensors_that_overlap),
         cmocka_unit_test(every_cut_is_refused),
