@@ -265,15 +265,15 @@ typedef struct codes {
     int n, bits, most;
     void *q;
     float *s, *fs;
-    int32_t *sum;
+    int32_t *sum, *half;
 } codes;
 
 static codes codes_of(const char *path, int bits, const float *x, int n) {
     size_t n_blocks = (size_t)n / 32, bytes = (size_t)bits / 8;
     codes c = {n, bits, bits == 8 ? 127 : 32767, guard_alloc((size_t)n * bytes, bytes), floats(n_blocks),
-               floats(n_blocks), guard_alloc(n_blocks * 4, 4)};
+               floats(n_blocks), guard_alloc(n_blocks * 4, 4), guard_alloc(n_blocks * 4, 4)};
     const kernels *k = kernels_of(path);
-    (bits == 8 ? k->quantise8 : k->quantise16)(x, n, c.q, c.s, c.fs, c.sum);
+    (bits == 8 ? k->quantise8 : k->quantise16)(x, n, c.q, c.s, c.fs, c.sum, c.half);
     return c;
 }
 
@@ -288,11 +288,13 @@ static void codes_free(codes *c) {
     guard_free(c->s);
     guard_free(c->fs);
     guard_free(c->sum);
+    guard_free(c->half);
 }
 
 static int codes_differ(const codes *x, const codes *y) {
     size_t n_blocks = (size_t)x->n / 32;
     return memcmp(x->q, y->q, (size_t)(x->n * x->bits / 8)) || memcmp(x->sum, y->sum, n_blocks * 4) ||
+           memcmp(x->half, y->half, n_blocks * 4) ||
            bits_differ(x->s, y->s, n_blocks) || bits_differ(x->fs, y->fs, n_blocks);
 }
 
@@ -303,6 +305,7 @@ static void check_block(const codes *c, const float *x, int b) {
     for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[i]));
     for (int i = 0; i < 32; i++) {
         assert_int_equal(code_at(c, 32 * b + i), lrintf(x[i] * ((float)c->most / most)));
+        if (i == 16) assert_int_equal(c->half[b], sum);
         sum += code_at(c, 32 * b + i);
     }
     assert_int_equal(c->sum[b], sum);
@@ -352,7 +355,7 @@ static void special_blocks(const char *path, int bits) {
     assert_int_equal(code_at(&c, 31), -most);
     assert_true(c.s[0] == 1 && c.sum[0] == 1 - most && c.fs[0] == 1 - size);
     assert_true(c.s[1] == 0 && c.fs[1] == 0 && code_at(&c, 32) == 0);
-    assert_true(isnan(c.s[2]) && isnan(c.fs[2]) && c.sum[2] == 0 && code_at(&c, 64) == 0);
+    assert_true(isnan(c.s[2]) && isnan(c.fs[2]) && c.sum[2] == 0 && c.half[2] == 0 && code_at(&c, 64) == 0);
     assert_true(isnan(c.s[3]) && isnan(c.fs[3]) && c.sum[3] == 0 && code_at(&c, 127) == 0);
     assert_true(code_at(&c, 128) == most && code_at(&c, 129) == -most && code_at(&c, 130) == (most + 1) / 2);
     assert_true(isfinite(c.s[4]));

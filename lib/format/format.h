@@ -96,7 +96,8 @@ enum {
     N_WEIGHT_FORMATS
 };
 
-enum { WEIGHT_ROWS = 16, WEIGHT_LINE = 64, WEIGHT_BLOCK = 32 }; /* rows of a panel, bytes of a line, columns of a block */
+/* Rows of a panel, bytes of a line, columns of a block. */
+enum { WEIGHT_ROWS = 16, WEIGHT_LINE = 64, WEIGHT_BLOCK = 32 };
 
 /* The table above for code that is compiled once per format: indexed with a constant, all of it folds. */
 typedef struct weight_layout {

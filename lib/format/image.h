@@ -1,7 +1,8 @@
 /* image.h - a block of quantised weights between the file and a panel.
  *
- * A format says one thing of its own: how a block of the file is opened into an image (ggml_blocks.c, ggml_k.c). Packing,
- * the way back and widening follow from images and the format's row of weight_layouts, whose pictures are in format.h. */
+ * A format says one thing of its own: how a block of the file is opened into an image (ggml_blocks.c, ggml_k.c).
+ * Packing, the way back and widening follow from images and the format's row of weight_layouts, whose pictures are in
+ * format.h. */
 #ifndef KVT_IMAGE_H
 #define KVT_IMAGE_H
 

@@ -178,10 +178,14 @@ void matmul_scalar(kernels *k);
 #if defined(__x86_64__)
 void attn_avx2(kernels *k);
 void rows_avx2(kernels *k);
-void matmul_avx2(kernels *k);
+void matmul_int8_avx2(kernels *k);
+void matmul_int16_avx2(kernels *k);
+void matmul_f32_avx2(kernels *k);
 void attn_avx512(kernels *k);
 void rows_avx512(kernels *k);
-void matmul_avx512(kernels *k);
+void matmul_int8_avx512(kernels *k);
+void matmul_int16_avx512(kernels *k);
+void matmul_f32_avx512(kernels *k);
 void attn_avx512bf16(kernels *k);
 #endif
 

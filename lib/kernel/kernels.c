@@ -45,12 +45,16 @@ static void table_fill(kernels *k, int path) {
     if (path >= PATH_AVX2) {
         attn_avx2(k);
         rows_avx2(k);
-        matmul_avx2(k);
+        matmul_int8_avx2(k);
+        matmul_int16_avx2(k);
+        matmul_f32_avx2(k);
     }
     if (path >= PATH_AVX512) {
         attn_avx512(k);
         rows_avx512(k);
-        matmul_avx512(k);
+        matmul_int8_avx512(k);
+        matmul_int16_avx512(k);
+        matmul_f32_avx512(k);
     }
     if (path >= PATH_AVX512BF16) attn_avx512bf16(k);
 #endif

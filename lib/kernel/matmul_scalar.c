@@ -4,41 +4,60 @@
 
 #include <string.h>
 
+#include "matmul_formats.h"
 #include "scalar.h"
 
-enum { LINE = 64, CHUNK = 64, BLOCK = 32 }; /* bytes of a line; columns of a chunk and of a block */
-
-/* Code bytes of a block, bits of a code, whether minima follow the scales, what is taken off a code. */
-typedef struct codes {
-    int block_bytes, bits, has_min, bias;
-} codes;
-
-static const codes q8_0 = {512, 8, 0, 0}, q4_0 = {256, 4, 0, 8}, q4_1 = {256, 4, 1, 0};
-
-static inline size_t chunk_bytes(codes f) {
-    return (size_t)(2 * f.block_bytes + LINE + f.has_min * LINE);
-}
+enum { LINE = WEIGHT_LINE, BLOCK = WEIGHT_BLOCK };
 
 static float f16_at(const uint8_t *p) {
     return f16_to_f32((uint16_t)(p[0] | p[1] << 8));
 }
 
-/* One block of 32 columns of a panel, as numbers. */
+/* One block of 32 columns of a panel, as numbers; scales and minima of both its halves. */
 typedef struct block {
     int8_t q[TILE][BLOCK]; /* less the bias */
-    float d[TILE], m[TILE];
+    float d[2][TILE], m[2][TILE];
 } block;
 
-static inline void block_read(codes f, const uint8_t *panel, int b, block *out) {
-    const uint8_t *chunk = panel + (size_t)(b / 2) * chunk_bytes(f);
-    const uint8_t *code = chunk + b % 2 * f.block_bytes, *scale = chunk + 2 * f.block_bytes + b % 2 * (LINE / 2);
+/* The n bits of step j of column `place` (a lane's fours side by side) from planes that hold 8 / n steps a line. */
+static inline int bits_at(const uint8_t *planes, int n, int j, int place) {
+    return planes[j * n / 8 * LINE + place] >> j * n % 8 & ((1 << n) - 1);
+}
+
+/* Column i of a lane, less the bias; `code` is the block's. */
+static inline int code_at(weight_layout f, const uint8_t *code, int lane, int i) {
+    int place = lane * 4 + i % 4, j = i % 16 / 4 * 2 + i / 16;
+    if (f.low == 8) return (int8_t)code[i / 4 * LINE + place];
+    int q = bits_at(code, f.low, j, place);
+    if (f.high > 0) q |= bits_at(code + f.low * LINE, f.high, j, place) << f.low;
+    return f.table ? weight_table[q] : q - f.bias;
+}
+
+/* Scale and minimum of a lane in the group that column i of block b (of its chunk) belongs to; `line` is the first of
+ * the chunk's scale lines. */
+static inline void scale_at(weight_layout f, const uint8_t *line, int b, int i, int lane, float *d, float *m) {
+    *m = 0;
+    if (f.chunk == 64) {
+        *d = f16_at(line + b * (LINE / 2) + 2 * lane);
+        if (f.minima) *m = f16_at(line + LINE + b * (LINE / 2) + 2 * lane);
+        return;
+    }
+    const uint8_t *byte = line + (b * BLOCK + i) / f.group * TILE + lane, *head = line + weight_scale_bytes(f) - LINE;
+    int scale = f.is_signed ? (int8_t)*byte : *byte, minimum = 0;
+    if (f.nibbles) minimum = scale >> 4, scale &= 15;
+    else if (f.minima) minimum = byte[f.chunk / f.group * TILE];
+    *d = f16_at(head + 2 * lane) * (float)scale;
+    if (f.minima) *m = -(f16_at(head + LINE / 2 + 2 * lane) * (float)minimum);
+}
+
+static inline void block_read(weight_layout f, const uint8_t *panel, int b, block *out) {
+    int n_blocks = f.chunk / BLOCK, place = b % n_blocks;
+    const uint8_t *chunk = panel + (size_t)(b / n_blocks) * (size_t)weight_chunk_bytes(f);
+    const uint8_t *code = chunk + place * weight_code_bytes(f), *line = chunk + n_blocks * weight_code_bytes(f);
     for (int lane = 0; lane < TILE; lane++) {
-        for (int i = 0; i < BLOCK; i++) {
-            if (f.bits == 8) out->q[lane][i] = (int8_t)code[i / 4 * LINE + lane * 4 + i % 4];
-            else out->q[lane][i] = (int8_t)((code[i % 16 / 4 * LINE + lane * 4 + i % 4] >> i / 16 * 4 & 15) - f.bias);
-        }
-        out->d[lane] = f16_at(scale + 2 * lane);
-        out->m[lane] = f.has_min ? f16_at(scale + LINE + 2 * lane) : 0;
+        for (int i = 0; i < BLOCK; i++) out->q[lane][i] = (int8_t)code_at(f, code, lane, i);
+        for (int half = 0; half < 2; half++)
+            scale_at(f, line, place, half * BLOCK / 2, lane, &out->d[half][lane], &out->m[half][lane]);
     }
 }
 
@@ -52,19 +71,33 @@ static inline void act_read(int bits, const act_rows *a, size_t row, size_t b, i
     for (int i = 0; i < BLOCK; i++) x[i] = bits == 8 ? q8[b * BLOCK + i] : q16[b * BLOCK + act16_place(i)];
 }
 
-static inline void int_block(codes f, int bits, const block *w, const act_rows *a, size_t row, size_t b, float *y) {
-    float s = a->s[row * a->block_stride + b], fs = a->fs[row * a->block_stride + b];
-    int x[BLOCK];
-    act_read(bits, a, row, b, x);
+/* Sixteen or 32 columns from `first` on: one scale, one dot. */
+static inline void int_group(weight_layout f, const block *w, const int x[BLOCK], int first, float s, float fs,
+                             float *y) {
+    const float *d = w->d[first * 2 / BLOCK], *m = w->m[first * 2 / BLOCK];
     for (int lane = 0; lane < TILE; lane++) {
         int dot = 0; /* 32 * 128 * 32767 fits */
-        for (int i = 0; i < BLOCK; i++) dot += w->q[lane][i] * x[i];
-        y[lane] = scalar_fma((float)dot, w->d[lane] * s, y[lane]);
-        if (f.has_min) y[lane] = scalar_fma(w->m[lane], fs, y[lane]);
+        for (int i = first; i < first + f.group; i++) dot += w->q[lane][i] * x[i];
+        y[lane] = scalar_fma((float)dot, d[lane] * s, y[lane]);
+        if (f.minima) y[lane] = scalar_fma(m[lane], fs, y[lane]);
     }
 }
 
-static inline void int_panels(codes f, int bits, const mm_panels *w, const act_rows *a, int n_rows, float *y,
+static inline void int_block(weight_layout f, int bits, const block *w, const act_rows *a, size_t row, size_t b,
+                             float *y) {
+    size_t at = row * a->block_stride + b;
+    float s = a->s[at];
+    int x[BLOCK], half = a->half[at];
+    act_read(bits, a, row, b, x);
+    if (f.group == BLOCK) {
+        int_group(f, w, x, 0, s, a->fs[at], y);
+        return;
+    }
+    int_group(f, w, x, 0, s, s * (float)half, y);
+    int_group(f, w, x, BLOCK / 2, s, s * (float)(a->sum[at] - half), y);
+}
+
+static inline void int_panels(weight_layout f, int bits, const mm_panels *w, const act_rows *a, int n_rows, float *y,
                               size_t y_stride) {
     block bl;
     for (int p = 0; p < w->n_panels; p++, y += TILE) {
@@ -100,13 +133,13 @@ static void widen_f16(const uint8_t *panel, int k, int n, float w[BLOCK][TILE]) 
             w[i][lane] = f16_at(panel + (size_t)((k + i) / 2) * LINE + 4 * lane + (k + i) % 2 * 2);
 }
 
-static inline void widen_codes(codes f, const uint8_t *panel, int k, int n, float w[BLOCK][TILE]) {
+static inline void widen_codes(weight_layout f, const uint8_t *panel, int k, int n, float w[BLOCK][TILE]) {
     block bl;
     block_read(f, panel, k / BLOCK, &bl);
     for (int i = 0; i < n; i++)
         for (int lane = 0; lane < TILE; lane++) {
-            float q = (float)bl.q[lane][i];
-            w[i][lane] = f.has_min ? scalar_fma(bl.d[lane], q, bl.m[lane]) : bl.d[lane] * q;
+            float q = (float)bl.q[lane][i], d = bl.d[i * 2 / BLOCK][lane];
+            w[i][lane] = f.minima ? scalar_fma(d, q, bl.m[i * 2 / BLOCK][lane]) : d * q;
         }
 }
 
@@ -130,43 +163,30 @@ static inline void f32_panels(widen_fn widen, const mm_panels *w, const float *x
 
 /* ---------------------------------------------------------------------------------------------- the table */
 
-#define QUANTISED(NAME)                                                                                            \
-    static void int8_##NAME(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {        \
-        int_panels(NAME, 8, w, a, n_rows, y, y_stride);                                                            \
-    }                                                                                                              \
-    static void int16_##NAME(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {       \
-        int_panels(NAME, 16, w, a, n_rows, y, y_stride);                                                           \
-    }                                                                                                              \
-    static void widen_##NAME(const uint8_t *panel, int k, int n, float w[BLOCK][TILE]) {                           \
-        widen_codes(NAME, panel, k, n, w);                                                                         \
-    }
-#define ANY(NAME)                                                                                                  \
+#define ANY(NAME, FORMAT)                                                                                          \
     static void f32_##NAME(const mm_panels *w, const float *x, size_t x_stride, int n_rows, float *y,              \
                            size_t y_stride) {                                                                      \
         f32_panels(widen_##NAME, w, x, x_stride, n_rows, y, y_stride);                                             \
     }
+#define QUANTISED(NAME, FORMAT)                                                                                    \
+    static void int8_##NAME(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {        \
+        int_panels(weight_layouts[FORMAT], 8, w, a, n_rows, y, y_stride);                                          \
+    }                                                                                                              \
+    static void int16_##NAME(const mm_panels *w, const act_rows *a, int n_rows, float *y, size_t y_stride) {       \
+        int_panels(weight_layouts[FORMAT], 16, w, a, n_rows, y, y_stride);                                         \
+    }                                                                                                              \
+    static void widen_##NAME(const uint8_t *panel, int k, int n, float w[BLOCK][TILE]) {                           \
+        widen_codes(weight_layouts[FORMAT], panel, k, n, w);                                                       \
+    }                                                                                                              \
+    ANY(NAME, FORMAT)
 
-QUANTISED(q4_0)
-QUANTISED(q4_1)
-QUANTISED(q8_0)
-ANY(f32)
-ANY(f16)
-ANY(bf16)
-ANY(q4_0)
-ANY(q4_1)
-ANY(q8_0)
+EACH_FLOAT(ANY)
+EACH_QUANTISED(QUANTISED)
 
 void matmul_scalar(kernels *k) {
-    k->mm_int8[WEIGHT_Q4_0] = int8_q4_0;
-    k->mm_int8[WEIGHT_Q4_1] = int8_q4_1;
-    k->mm_int8[WEIGHT_Q8_0] = int8_q8_0;
-    k->mm_int16[WEIGHT_Q4_0] = int16_q4_0;
-    k->mm_int16[WEIGHT_Q4_1] = int16_q4_1;
-    k->mm_int16[WEIGHT_Q8_0] = int16_q8_0;
-    k->mm_f32[WEIGHT_F32] = f32_f32;
-    k->mm_f32[WEIGHT_F16] = f32_f16;
-    k->mm_f32[WEIGHT_BF16] = f32_bf16;
-    k->mm_f32[WEIGHT_Q4_0] = f32_q4_0;
-    k->mm_f32[WEIGHT_Q4_1] = f32_q4_1;
-    k->mm_f32[WEIGHT_Q8_0] = f32_q8_0;
+#define FILL_FLOAT(NAME, FORMAT) k->mm_f32[FORMAT] = f32_##NAME;
+#define FILL(NAME, FORMAT) \
+    FILL_FLOAT(NAME, FORMAT) k->mm_int8[FORMAT] = int8_##NAME, k->mm_int16[FORMAT] = int16_##NAME;
+    EACH_FLOAT(FILL_FLOAT)
+    EACH_QUANTISED(FILL)
 }

@@ -63,31 +63,33 @@ WORD uint32_t vf_most(vf x, vf y) {
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1));
     return (uint32_t)_mm_cvtsi128_si32(h);
 }
-WORD int32_t sum32(__m256i a, __m256i b, __m256i c, __m256i d) {
-    __m256i t = _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d));
+WORD int32_t sum16(__m256i a, __m256i b) {
+    __m256i t = _mm256_add_epi32(a, b);
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(t), _mm256_extracti128_si256(t, 1));
     h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
 }
 /* Round 32 numbers to codes of 8 or of 16 bits, these at act16_place; their sum. Packing works in halves. */
-WORD int32_t vf_codes8(vf x, vf y, uint8_t *q) {
+WORD int32_t vf_codes8(vf x, vf y, uint8_t *q, int32_t *half) {
     __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
     __m256i c = _mm256_cvtps_epi32(y.a), d = _mm256_cvtps_epi32(y.b);
     __m256i codes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     codes = _mm256_permutevar8x32_epi32(codes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256((__m256i *)q, codes);
-    return sum32(a, b, c, d);
+    *half = sum16(a, b);
+    return *half + sum16(c, d);
 }
 WORD __m256i codes16(__m256i a, __m256i b) {
     __m256i codes = _mm256_packs_epi32(_mm256_shuffle_epi32(a, 0xd8), _mm256_shuffle_epi32(b, 0xd8));
     return _mm256_permute4x64_epi64(codes, 0xd8);
 }
-WORD int32_t vf_codes16(vf x, vf y, uint8_t *q) {
+WORD int32_t vf_codes16(vf x, vf y, uint8_t *q, int32_t *half) {
     __m256i a = _mm256_cvtps_epi32(x.a), b = _mm256_cvtps_epi32(x.b);
     __m256i c = _mm256_cvtps_epi32(y.a), d = _mm256_cvtps_epi32(y.b);
     _mm256_storeu_si256((__m256i *)q, codes16(a, b));
     _mm256_storeu_si256((__m256i *)(q + 32), codes16(c, d));
-    return sum32(a, b, c, d);
+    *half = sum16(a, b);
+    return *half + sum16(c, d);
 }
 
 #include "rows_body.h"

@@ -49,18 +49,20 @@ WORD uint32_t vf_most(vf x, vf y) {
     __m512i a = _mm512_and_si512(_mm512_castps_si512(x), size), b = _mm512_and_si512(_mm512_castps_si512(y), size);
     return _mm512_reduce_max_epu32(_mm512_max_epu32(a, b));
 }
-/* Round 32 numbers to codes of 8 or of 16 bits, these at act16_place; their sum. */
-WORD int32_t vf_codes8(vf x, vf y, uint8_t *q) {
+/* Round 32 numbers to codes of 8 or of 16 bits, these at act16_place; their sum, and that of x. */
+WORD int32_t vf_codes8(vf x, vf y, uint8_t *q, int32_t *half) {
     __m512i a = _mm512_cvtps_epi32(x), b = _mm512_cvtps_epi32(y);
     _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(a));
     _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(b));
-    return _mm512_reduce_add_epi32(_mm512_add_epi32(a, b));
+    *half = _mm512_reduce_add_epi32(a);
+    return *half + _mm512_reduce_add_epi32(b);
 }
-WORD int32_t vf_codes16(vf x, vf y, uint8_t *q) {
+WORD int32_t vf_codes16(vf x, vf y, uint8_t *q, int32_t *half) {
     __m512i a = _mm512_cvtps_epi32(x), b = _mm512_cvtps_epi32(y);
     _mm256_storeu_si256((__m256i *)q, _mm512_cvtepi32_epi16(_mm512_shuffle_epi32(a, 0xd8)));
     _mm256_storeu_si256((__m256i *)(q + 32), _mm512_cvtepi32_epi16(_mm512_shuffle_epi32(b, 0xd8)));
-    return _mm512_reduce_add_epi32(_mm512_add_epi32(a, b));
+    *half = _mm512_reduce_add_epi32(a);
+    return *half + _mm512_reduce_add_epi32(b);
 }
 
 #include "rows_body.h"

@@ -81,29 +81,29 @@ static void narrow(float *x, size_t n) {
 }
 
 /* code: of a block's largest activation; it tells the width too. Inlined with a constant. */
-WORD void quantise(int code, const float *x, int n, void *codes, float *s, float *fs, int32_t *sum) {
+WORD void quantise(int code, const float *x, int n, void *codes, float *s, float *fs, int32_t *sum, int32_t *half) {
     const size_t block_bytes = code == ROWS_CODE8 ? ROWS_BLOCK : ROWS_BLOCK * sizeof(int16_t);
     uint8_t *q = codes;
     for (int b = 0; b < n / ROWS_BLOCK; b++, x += ROWS_BLOCK, q += block_bytes) {
         vf low = vf_load(x), high = vf_load(x + 16);
         float inverse;
-        sum[b] = 0;
+        sum[b] = half[b] = 0;
         if (rows_scale(vf_most(low, high), (float)code, &s[b], &inverse)) {
             vf i = vf_set1(inverse);
             low = vf_mul(low, i);
             high = vf_mul(high, i);
-            sum[b] = code == ROWS_CODE8 ? vf_codes8(low, high, q) : vf_codes16(low, high, q);
+            sum[b] = code == ROWS_CODE8 ? vf_codes8(low, high, q, &half[b]) : vf_codes16(low, high, q, &half[b]);
         } else memset(q, 0, block_bytes);
         fs[b] = s[b] * (float)sum[b];
     }
 }
 
-static void quantise8(const float *x, int n, void *q, float *s, float *fs, int32_t *sum) {
-    quantise(ROWS_CODE8, x, n, q, s, fs, sum);
+static void quantise8(const float *x, int n, void *q, float *s, float *fs, int32_t *sum, int32_t *half) {
+    quantise(ROWS_CODE8, x, n, q, s, fs, sum, half);
 }
 
-static void quantise16(const float *x, int n, void *q, float *s, float *fs, int32_t *sum) {
-    quantise(ROWS_CODE16, x, n, q, s, fs, sum);
+static void quantise16(const float *x, int n, void *q, float *s, float *fs, int32_t *sum, int32_t *half) {
+    quantise(ROWS_CODE16, x, n, q, s, fs, sum, half);
 }
 
 static void rows_fill(kernels *k) {

@@ -64,24 +64,33 @@ static float block_codes(const float *x, float code, int32_t q[ROWS_BLOCK]) {
     return scale;
 }
 
-static void quantise8(const float *x, int n, void *q, float *s, float *fs, int32_t *sum) {
+/* Of half a block. */
+static int32_t codes_sum(const int32_t *q) {
+    int32_t sum = 0;
+    for (int i = 0; i < ROWS_BLOCK / 2; i++) sum += q[i];
+    return sum;
+}
+
+static void quantise8(const float *x, int n, void *q, float *s, float *fs, int32_t *sum, int32_t *half) {
     int32_t codes[ROWS_BLOCK];
     for (int b = 0; b < n / ROWS_BLOCK; b++) {
         int8_t *to = (int8_t *)q + b * ROWS_BLOCK;
         s[b] = block_codes(x + b * ROWS_BLOCK, ROWS_CODE8, codes);
-        sum[b] = 0;
-        for (int i = 0; i < ROWS_BLOCK; i++) sum[b] += to[i] = (int8_t)codes[i];
+        for (int i = 0; i < ROWS_BLOCK; i++) to[i] = (int8_t)codes[i];
+        half[b] = codes_sum(codes);
+        sum[b] = half[b] + codes_sum(codes + ROWS_BLOCK / 2);
         fs[b] = s[b] * (float)sum[b];
     }
 }
 
-static void quantise16(const float *x, int n, void *q, float *s, float *fs, int32_t *sum) {
+static void quantise16(const float *x, int n, void *q, float *s, float *fs, int32_t *sum, int32_t *half) {
     int32_t codes[ROWS_BLOCK];
     for (int b = 0; b < n / ROWS_BLOCK; b++) {
         int16_t *to = (int16_t *)q + b * ROWS_BLOCK;
         s[b] = block_codes(x + b * ROWS_BLOCK, ROWS_CODE16, codes);
-        sum[b] = 0;
-        for (int i = 0; i < ROWS_BLOCK; i++) sum[b] += to[act16_place(i)] = (int16_t)codes[i];
+        for (int i = 0; i < ROWS_BLOCK; i++) to[act16_place(i)] = (int16_t)codes[i];
+        half[b] = codes_sum(codes);
+        sum[b] = half[b] + codes_sum(codes + ROWS_BLOCK / 2);
         fs[b] = s[b] * (float)sum[b];
     }
 }

@@ -32,7 +32,7 @@ struct kvt_input {
     size_t code_bytes; /* 1, 2; 0: they stay as they are */
     uint8_t *q;
     float *s, *fs;
-    int32_t *sum;
+    int32_t *sum, *half;
     size_t q_stride, block_stride;
     size_t bytes; /* of all this */
 };
@@ -55,7 +55,7 @@ static size_t block_stride_of(int n_cols) {
 static bool input_sizes(int rows_max, int cols_max, size_t code_bytes, size_t *codes, size_t *numbers, size_t *all) {
     size_t rows = (size_t)rows_max;
     return mem_mul(rows, q_stride_of(cols_max, code_bytes), codes) &&
-           mem_mul(rows, mem_round(4 * block_stride_of(cols_max), LINE), numbers) && mem_mul(*numbers, 3, all) &&
+           mem_mul(rows, mem_round(4 * block_stride_of(cols_max), LINE), numbers) && mem_mul(*numbers, 4, all) &&
            mem_add(*all, *codes, all) && mem_add(*all, mem_round(sizeof(kvt_input), LINE), all);
 }
 
@@ -76,6 +76,7 @@ kvt_status kvt_input_new(kvt_input **out, int rows_max, int cols_max, kvt_math m
         in->s = (float *)(p + codes);
         in->fs = (float *)(p + codes + numbers);
         in->sum = (int32_t *)(p + codes + 2 * numbers);
+        in->half = (int32_t *)(p + codes + 3 * numbers);
     }
     *out = in;
     return KVT_OK;
@@ -94,7 +95,7 @@ static void quantise_item(void *ctx, int item, int worker) {
     for (size_t r = (size_t)first; r < (size_t)end; r++) {
         uint8_t *q = in->q + r * in->q_stride;
         size_t b = r * in->block_stride;
-        quantise(in->x + r * in->x_stride, in->n_cols, q, in->s + b, in->fs + b, in->sum + b);
+        quantise(in->x + r * in->x_stride, in->n_cols, q, in->s + b, in->fs + b, in->sum + b, in->half + b);
         memset(q + row_bytes, 0, in->q_stride - row_bytes);
     }
 }
@@ -150,7 +151,8 @@ static void piece_run(const matmul_work *work, const piece *c, float *y, size_t 
     size_t row = (size_t)c->row;
     if (by_codes) {
         size_t b = row * in->block_stride;
-        act_rows act = {in->q + row * in->q_stride, in->s + b, in->fs + b, in->sum + b, in->q_stride, in->block_stride};
+        act_rows act = {in->q + row * in->q_stride, in->s + b, in->fs + b, in->sum + b, in->half + b,
+                        in->q_stride, in->block_stride};
         by_codes(&panels, &act, c->n_rows, y, y_stride);
     } else {
         work->k->mm_f32[w->format](&panels, in->x + row * in->x_stride, in->x_stride, c->n_rows, y, y_stride);
