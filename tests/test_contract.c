@@ -18,6 +18,7 @@
 #include "kernel/kernel.h"
 #include "kernel/scalar.h"
 #include "kvtile_ops.h"
+#include "problem.h"
 #include "random.h"
 
 static json_t *vectors;
@@ -177,21 +178,28 @@ static uint8_t *put16(uint8_t *at, uint16_t h) {
     return at + 2;
 }
 
-/* One block of 32 weights as a file has it. */
-static uint8_t *put_block(uint8_t *at, kvt_weight_type type, uint64_t *seed) {
-    float d, m;
-    uint8_t code[32];
+/* One block of weights as a file has it: scale and minimum are drawn first. Q8_0, Q4_0 and Q4_1 draw their codes one by
+ * one, the others all their bytes. */
+static uint8_t *put_block(uint8_t *at, int format, uint64_t *seed) {
+    const block_shape *shape = block_shape_of(format);
+    const int code = shape->code, n_bytes = (int)weight_format_of(format)->block_bytes;
+    const bool nibbles = format == WEIGHT_Q4_0 || format == WEIGHT_Q4_1;
+    float d, m = 0;
     floats_random(seed, &d, 1, 0.1);
-    at = put16(at, f32_to_f16(d));
-    if (type == KVT_W_Q4_1) {
-        floats_random(seed, &m, 1, 0.5);
-        at = put16(at, f32_to_f16(m));
+    if (shape->m >= 0) floats_random(seed, &m, 1, 0.5);
+    if (format == WEIGHT_Q8_0 || nibbles) {
+        for (int i = 0; i < 32; i++) {
+            uint8_t q = (uint8_t)random_below(seed, nibbles ? 16 : 256);
+            if (!nibbles) at[code + i] = q ^ 0x80;
+            else if (i < 16) at[code + i] = q;
+            else at[code + i - 16] |= (uint8_t)(q << 4);
+        }
+    } else {
+        for (int i = 0; i < n_bytes; i++) at[i] = (uint8_t)random_below(seed, 256);
     }
-    for (int i = 0; i < 32; i++)
-        code[i] = (uint8_t)(type == KVT_W_Q8_0 ? (int)random_below(seed, 256) - 128 : (int)random_below(seed, 16));
-    if (type == KVT_W_Q8_0) return (uint8_t *)memcpy(at, code, 32) + 32;
-    for (int i = 0; i < 16; i++) *at++ = (uint8_t)(code[i] | code[i + 16] << 4);
-    return at;
+    put16(at + shape->d, f32_to_f16(d));
+    if (shape->m >= 0) put16(at + shape->m, f32_to_f16(m));
+    return at + n_bytes;
 }
 
 static uint8_t *put_float(uint8_t *at, kvt_weight_type type, uint64_t *seed) {
@@ -204,22 +212,24 @@ static uint8_t *put_float(uint8_t *at, kvt_weight_type type, uint64_t *seed) {
 
 static kvt_matrix *matrix_of(kvt_weight_type type, int n_rows, int n_cols, uint64_t *seed) {
     static uint8_t file[1 << 16];
+    const int format = weight_format_find((int)type);
+    const bool blocks = block_shape_of(format);
     kvt_matrix_source source = {type, (size_t)n_rows, (size_t)n_cols, file, 0};
     kvt_matrix *w;
-    bool blocks = type == KVT_W_Q8_0 || type == KVT_W_Q4_0 || type == KVT_W_Q4_1;
     uint8_t *at = file;
-    for (int i = 0; i < n_rows * n_cols; i += blocks ? 32 : 1)
-        at = blocks ? put_block(at, type, seed) : put_float(at, type, seed);
+    for (int i = 0; i < n_rows * n_cols; i += weight_format_of(format)->block)
+        at = blocks ? put_block(at, format, seed) : put_float(at, type, seed);
     source.data_bytes = (size_t)(at - file);
+    assert_in_range(source.data_bytes, 1, sizeof file);
     assert_int_equal(kvt_matrix_pack(&w, &source, NULL), KVT_OK);
     return w;
 }
 
 static kvt_weight_type type_of(const char *name) {
-    static const kvt_weight_type types[] = {KVT_W_F32, KVT_W_F16, KVT_W_Q4_0, KVT_W_Q4_1, KVT_W_Q8_0, KVT_W_BF16};
-    size_t i = 0;
-    while (strcmp(kvt_weight_name(types[i]), name)) i++;
-    return types[i];
+    for (int i = 0; i < N_WEIGHT_FORMATS; i++)
+        if (!strcmp(weight_format_of(i)->name, name)) return (kvt_weight_type)weight_format_of(i)->ggml_type;
+    fail_msg("no weights are called %s", name);
+    return KVT_W_F32;
 }
 
 /* The second block zeros, the third as near as can be to halves of the fast mode's codes. */
@@ -231,7 +241,7 @@ static void activations_bend(float *x) {
 
 /* Nine rows of the same activations, so that kernels of several rows have their turn. */
 static void products_are_the_contracts(void **state) {
-    enum { ROWS = 9, COLS = 256 };
+    enum { ROWS = 9, COLS = 512 };
     static float x[ROWS][COLS], y[ROWS][COLS];
     const json_t *vector;
     size_t i;
@@ -241,7 +251,7 @@ static void products_are_the_contracts(void **state) {
         kvt_weight_type type = type_of(text_of(vector, "type"));
         uint64_t seed = (uint64_t)n_cols;
         floats_random(&seed, x[0], n_cols, 4);
-        if (type == KVT_W_Q8_0 || type == KVT_W_Q4_0 || type == KVT_W_Q4_1) activations_bend(x[0]);
+        if (block_shape_of(weight_format_find((int)type))) activations_bend(x[0]);
         for (int r = 1; r < ROWS; r++) memcpy(x[r], x[0], sizeof x[0]);
         kvt_matrix *w = matrix_of(type, n_rows, n_cols, &seed);
         for (int math = KVT_MATH_FAST; math <= KVT_MATH_ACCURATE; math++) {

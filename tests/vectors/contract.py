@@ -3,7 +3,7 @@
 
     python3 tests/vectors/contract.py > tests/vectors/contract.json
 
-Run by hand; needs nothing but Python 3.9. Every operation is exact integer arithmetic rounded once, so the
+Run by hand; needs nothing but Python 3.9 (and blocks.py beside it). Every operation is exact integer arithmetic rounded once, so the
 processor, its mode and the C library have no part in it, but for the sines, cosines and powers behind rotary
 encoding. Inputs are made from a seed by splitmix64, here and in tests/test_contract.c alike, and only the
 results are kept: hexadecimal digits of the bits, eight a number.
@@ -14,6 +14,8 @@ import math
 import struct
 import sys
 from functools import reduce
+
+import blocks
 
 INF, NAN = math.inf, math.nan
 
@@ -239,25 +241,30 @@ def activations(x, most):
     return q, s, mul(s, float(sum(q)))
 
 
-def row_codes(kind, blocks, x, most):
-    acc = 0.0
-    for b, (d, m, codes) in enumerate(blocks):
-        q, s, fs = activations(x[32 * b : 32 * b + 32], most)
-        bias = 8 if kind == "Q4_0" else 0
-        dot = sum((c - bias) * v for c, v in zip(codes, q))
-        acc = fma(f32(float(dot)), mul(d, s), acc)
-        if kind == "Q4_1":
+def opened(kind, row):
+    """The groups of a row's blocks: (scale, minimum or None, codes)."""
+    def product(pair):
+        return pair and mul(pair[0], float(pair[1]))
+
+    return [(product(d), product(m), codes) for block in row for d, m, codes in blocks.groups(kind, block)]
+
+
+def row_codes(kind, row, x, most):
+    acc, at = 0.0, 0
+    for d, m, codes in opened(kind, row):
+        q, s, fs = activations(x[at // 32 * 32 :][:32], most)
+        if len(codes) < 32:
+            q = q[at % 32 :][: len(codes)]
+            fs = mul(s, float(sum(q)))
+        acc = fma(f32(float(sum(c * v for c, v in zip(codes, q)))), mul(d, s), acc)
+        if m is not None:
             acc = fma(m, fs, acc)
+        at += len(codes)
     return acc
 
 
-def row_widened(kind, blocks):
-    w = []
-    for d, m, codes in blocks:
-        for c in codes:
-            w.append({"Q8_0": lambda: mul(d, float(c)), "Q4_0": lambda: mul(d, float(c - 8)),
-                      "Q4_1": lambda: fma(d, float(c), m)}[kind]())
-    return w
+def row_widened(kind, row):
+    return [mul(d, float(c)) if m is None else fma(d, float(c), m) for d, m, codes in opened(kind, row) for c in codes]
 
 
 # ---- section 6 ----------------------------------------------------------------------------------------
@@ -397,22 +404,33 @@ def case_freqs(dim, position, magnitude):
             "turns": hexes(x for turn in rope_turns(freqs, position, f32(magnitude)) for x in turn)}
 
 
+def draw_block(r, kind):
+    """Scale and minimum, then all bytes; Q8_0, Q4_0 and Q4_1 draw codes instead, one by one."""
+    n_bytes, _, d_at, m_at = blocks.SHAPES[kind]
+    halves = [(d_at, f16(r.floats(1, 0.1)[0]))]
+    if m_at is not None:
+        halves.append((m_at, f16(r.floats(1, 0.5)[0])))
+    if kind == "Q8_0":
+        block = bytearray(2) + bytes(c & 255 for c in r.codes(32, -128, 127))
+    elif kind in ("Q4_0", "Q4_1"):
+        codes = r.codes(32, 0, 15)
+        block = bytearray(n_bytes - 16) + bytes(low | high << 4 for low, high in zip(codes, codes[16:]))
+    else:
+        block = bytearray(r.codes(n_bytes, 0, 255))
+    for at, h in halves:
+        struct.pack_into("<e", block, at, h)
+    return block
+
+
 def case_codes(kind, n_rows, n_cols):
-    """A row is blocks, each scale, minimum (Q4_1 alone), 32 codes; x is ordinary but for the second block, zeros, and
-    the third, as near as can be to halves of the fast mode's codes."""
-    r, low, high = Random(n_cols), *{"Q8_0": (-128, 127), "Q4_0": (0, 15), "Q4_1": (0, 15)}[kind]
+    """x is ordinary but for the second block, zeros, and the third, as near as can be to halves of the fast mode's
+    codes."""
+    r = Random(n_cols)
     x = r.floats(n_cols, 4.0)
     x[32:64] = [0.0] * 32
     x[64:96] = [f32((i + 0.5) * 3.8 / 127) for i in range(31)] + [f32(3.8)]
     x = x[:n_cols]
-    rows = []
-    for _ in range(n_rows):
-        blocks = []
-        for _ in range(n_cols // 32):
-            d = f16(r.floats(1, 0.1)[0])
-            m = f16(r.floats(1, 0.5)[0]) if kind == "Q4_1" else 0.0
-            blocks.append((d, m, r.codes(32, low, high)))
-        rows.append(blocks)
+    rows = [[draw_block(r, kind) for _ in range(n_cols // blocks.SHAPES[kind][1])] for _ in range(n_rows)]
     return {"type": kind, "n_rows": n_rows, "n_cols": n_cols,
             "fast": hexes(row_codes(kind, b, x, 127) for b in rows),
             "accurate": hexes(row_codes(kind, b, x, 32767) for b in rows),
@@ -460,7 +478,9 @@ CASES = {
     "rope": [case_rope(d, b, p, h) for d, b in ((64, 10000.0), (20, 500000.0)) for p in (0, 1, 77, 8000, 131071)
              for h in (0, 1)],
     "freqs": [case_freqs(40, p, m) for p, m in ((3, 1.0), (9000, 1.1902381), (131071, 0.7))],
-    "matmul": [case_codes(k, 17, 160) for k in ("Q8_0", "Q4_0", "Q4_1")] + [case_codes("Q4_1", 3, 64)]
+    "matmul": [case_codes(k, 17, 160) for k in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL")]
+    + [case_codes("Q4_1", 3, 64)]
+    + [case_codes(k, 17, 512) for k in ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")]
     + [case_floats(k, 17, n) for k, n in (("F32", 97), ("F16", 100), ("BF16", 64))],
     "attend": [
         case_attend("bf16", "bf16", "fast", 64, 64, 0, POSITIONS),
