@@ -44,7 +44,7 @@ tells "by -n" 'the 3 tokens that -n allows'
 said "what is cut says so" 'One\n' -m $talkative --ctx 64 --system Hi
 tells "by the context" 'the context of 64 tokens is full'
 said "the oldest turns leave" 'One\nTwo\nThree\nFour\n' -m $talkative --ctx 150 -n 12
-tells "which" '^[12] oldest turns? \([0-9]+ tokens\) left the conversation to make room'
+tells "which" '^the (2 )?oldest turns? \([0-9]+ tokens\) left the conversation to make room'
 tells "what has to be read again" '^[0-9]+ tokens stand elsewhere now and are read again'
 said_as 1 "too long a message" "One\n$(seq -s ' ' 200)\nTwo\n" -m $talkative --ctx 128 -n 8
 tells "both numbers" 'it takes [0-9]+ tokens .* the context of 128 has room for 120'

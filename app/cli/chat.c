@@ -112,10 +112,12 @@ void chat_answer(chat_session *s) {
 }
 
 void chat_tell_change(chat_session *s, const talk_change *change) {
-    if (change->n_turns > 0)
-        screen_say(&s->screen, "%s oldest turn%s (%s tokens) left the conversation to make room",
-                   show_count(change->n_turns).text, change->n_turns == 1 ? "" : "s",
-                   show_count((uint64_t)change->n_tokens).text);
+    show_text n_tokens = show_count((uint64_t)change->n_tokens);
+    if (change->n_turns == 1)
+        screen_say(&s->screen, "the oldest turn (%s tokens) left the conversation to make room", n_tokens.text);
+    if (change->n_turns > 1)
+        screen_say(&s->screen, "the %s oldest turns (%s tokens) left the conversation to make room",
+                   show_count(change->n_turns).text, n_tokens.text);
     if (change->n_again > 0)
         screen_say(&s->screen, "%s tokens stand elsewhere now and are read again",
                    show_count((uint64_t)change->n_again).text);
@@ -229,7 +231,8 @@ const command command_chat = {
             "it leaves, as Ctrl-D does.\n\n"
             "Where a message and room for its answer (-n tokens, at most a quarter of the context) do not fit, the "
             "oldest turns leave and the system message stays; a line says which, and how many tokens have to be read "
-            "again.\n\n"
+            "again. So that this does not come with every message, they leave until an eighth of the context is free "
+            "beyond that.\n\n"
             "Lines are kept in $XDG_STATE_HOME/kvtile/history (~/.local/state), readable by their owner alone.",
     COMMAND_OPTIONS(option_table),
     COMMAND_EXAMPLES(examples),

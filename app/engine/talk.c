@@ -13,6 +13,10 @@ enum { NO_SEQUENCE = -1 };
 /* An answer gets at least this share of the context, unless tokens_max is less. */
 enum { ROOM_SHARE = 4 };
 
+/* Where turns leave, everything behind them is read again. So that this does not come with each turn from then on, they
+ * leave until this share of the context is free beyond what is needed. */
+enum { SLACK_SHARE = 8 };
+
 struct talk {
     engine *e;
     const chat *chat;
@@ -158,18 +162,20 @@ int talk_room(const talk *t) {
     return t->tokens_max < share ? t->tokens_max : share;
 }
 
-/* The fewest turns that have to go so that the others and `room` fit, and the first one's head as it is then.
+/* The fewest turns that have to go so that the others and `room` fit, with slack if any goes and one can stay beside the
+ * last, and the first one's head as it is then.
  * KVT_E_LIMIT: not even the last one alone does; *need says what it takes. */
 static kvt_status find_room(const talk *t, int room, int *n_gone, token_list *head, int *need) {
     int rest = tokens_from(t, 0), most = context_of(t) - room;
     for (int k = 0; k < t->turns.n; rest -= turns_tokens(&t->turns, k++, 1)) {
         int behind = rest - (int)t->turns.at[k].head.n; /* the first head */
+        int slack = k > 0 && k + 1 < t->turns.n ? context_of(t) / SLACK_SHARE : 0;
         if (behind > most && k + 1 < t->turns.n) continue;
         head->n = 0;
         TRY(render_first(t, &t->turns.at[k], head));
         *need = (int)head->n + behind;
         *n_gone = k;
-        if (*need <= most) return KVT_OK;
+        if (*need <= most - slack) return KVT_OK;
     }
     return KVT_E_LIMIT;
 }

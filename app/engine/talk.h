@@ -44,7 +44,8 @@ typedef struct talk_change {
 } talk_change;
 
 /* Add a message, which is then answered or taken back. Bytes that are not UTF-8 become U+FFFD. Where it does not fit
- * with room for an answer (tokens_max, at most a quarter of the context), the oldest turns leave.
+ * with room for an answer (tokens_max, at most a quarter of the context), the oldest turns leave, and an eighth of the
+ * context with them: what stays is read again, which is not to happen with each message from then on.
  * KVT_E_LIMIT: the message does not fit even alone; KVT_E_STATE: the last one has no answer yet. A call that fails has
  * changed nothing. */
 kvt_status talk_say(talk *t, const char *text, size_t n, talk_change *change, error_text *err);
