@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/sys.h"
 #include "handmade.h"
 #include "model/pretokenize.h"
 
@@ -71,7 +72,7 @@ static size_t put_character(char *to, uint32_t c) {
     return n;
 }
 
-/* Does the character stay in one piece with this one before it? */
+/* Does the character stay in one piece with those around it? */
 static bool joins(piece_walk *w, char before, uint32_t c, char after) {
     char text[8] = {before};
     size_t n = 1 + put_character(text + 1, c), first;
@@ -109,8 +110,95 @@ static void classes_every_character_as_the_reference(void **state) {
     assert_true(hash == 0xd458459bd35da4bb);
 }
 
+/* The other classes: which characters a row leaves in one piece with those around. */
+static void joins_what_the_reference_joins(void **state) {
+    (void)state;
+    const struct {
+        const char *row;
+        char before, after;
+        size_t count;
+        uint64_t hash; /* FNV-1a of '1' where it does and '0' where not, in order */
+    } cases[] = {
+        {"qwen35", 'a', 0, 143529, 0xf74e4ac8fc14b4e2},         /* letters and marks */
+        {"deepseek-coder", '.', 0, 448, 0xe2156c472802b431},    /* punctuation that is not Asian */
+        {"deepseek-v3", '+', 0, 9419, 0x888ae74a07e1d6aa},      /* and symbols, but kana; line ends, ASCII letters */
+        {"tekken", 'a', 0, 141640, 0xa37e3619f1f8f051},         /* what goes on with a word */
+        {"tekken", 'A', 'A', 1889, 0xd9f9cedc2bfc5b6a},         /* upper and title case */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pretokenizer *p = open_row(cases[i].row);
+        piece_walk w;
+        size_t count = 0;
+        uint64_t hash = 0xcbf29ce484222325;
+        assert_int_equal(piece_walk_open(&w, p), KVT_OK);
+        for (uint32_t c = 0; c < 0x110000; c++) {
+            if (c >= 0xD800 && c <= 0xDFFF) continue;
+            bool joined = joins(&w, cases[i].before, c, cases[i].after);
+            count += joined;
+            hash = (hash ^ (joined ? '1' : '0')) * 0x100000001b3;
+        }
+        piece_walk_close(&w);
+        pretokenizer_close(p);
+        if (count != cases[i].count || hash != cases[i].hash) fail_msg("case %zu: %zu characters", i, count);
+    }
+}
+
+/* A megabyte of one kind of character, or of two in turn, is cut in linear time, compiled or interpreted, and no limit
+ * of PCRE2's is met: sixteen times the text takes about sixteen times as long, where a quadratic way takes 256. */
+static double seconds_to_cut(piece_walk *w, const char *text, size_t n) {
+    uint64_t start = sys_now_ns();
+    size_t first, at = 0;
+    piece_walk_start(w, text, n);
+    for (;; at = w->at) {
+        assert_int_equal(piece_next(w, &first), KVT_OK);
+        assert_int_equal(first, at);
+        if (first == w->at) break;
+    }
+    assert_int_equal(at, n);
+    return (double)(sys_now_ns() - start) * 1e-9;
+}
+
+enum { LONG = 1 << 20, SHORT = 1 << 16 };
+
+/* The part over and over, and a digit at the end: of a run of blanks every one is stepped back over. */
+static void cut_in_time(piece_walk *w, char *text, const char *part) {
+    double seconds[2];
+    size_t n_part = strlen(part), n[2] = {SHORT / n_part * n_part, LONG / n_part * n_part};
+    for (size_t at = 0; at < n[1]; at += n_part) memcpy(text + at, part, n_part);
+    for (int i = 0; i < 2; i++) {
+        char was = text[n[i]];
+        text[n[i]] = '7';
+        seconds[i] = seconds_to_cut(w, text, n[i] + 1);
+        text[n[i]] = was;
+    }
+    if (!(seconds[1] < 100 * (seconds[0] + 0.001))) fail_msg("\"%s\": %g s, %g s", part, seconds[0], seconds[1]);
+}
+
+static void long_texts_are_cut_in_linear_time(void **state) {
+    (void)state;
+    const char *const rows[] = {"llama-bpe", "qwen35", "tekken", "deepseek-llm", "deepseek-v3"};
+    const char *const parts[] = {" ",        "\n",           "a",        "A",            "7",  "!",  "'s",
+                                 "\xCC\x81", "\xEA\xB0\x80", "\xC2\xA0", "\xE3\x80\x80", "Aa", " x", "  \n"};
+    char *text = calloc(1, LONG + 8);
+    assert_non_null(text);
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        pretokenizer *p = open_row(rows[r]);
+        piece_walk w;
+        assert_int_equal(piece_walk_open(&w, p), KVT_OK);
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) cut_in_time(&w, text, parts[i]);
+        w.options |= PCRE2_NO_JIT;
+        cut_in_time(&w, text, " ");
+        cut_in_time(&w, text, "A");
+        piece_walk_close(&w);
+        pretokenizer_close(p);
+    }
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joins_what_the_reference_joins),
+        cmocka_unit_test(long_texts_are_cut_in_linear_time),
         cmocka_unit_test(cuts_as_the_reference),
         cmocka_unit_test(classes_every_character_as_the_reference),
     };

@@ -22,9 +22,10 @@ bool nfc_plain(const char *text, size_t n) {
 
 /* The character does not change by itself and nothing before it joins with it, or changes places with it: a text may be
  * cut in front of it. Not all of these, but those that long texts are made of: Latin letters; Chinese and Japanese but
- * for their marks; Korean syllables. */
+ * for their marks; Korean syllables. U+11A7 is one letter before the first that ends a syllable: versions of utf8proc
+ * take it for one, and it would vanish. */
 static bool cut_before(int32_t c) {
-    if (c < 0x300) return true;
+    if (c < 0x300 || c == 0x11A7) return true;
     if (c >= 0x2E80 && c < 0xA4D0) return !(c >= 0x302A && c <= 0x302F) && c != 0x3099 && c != 0x309A;
     return c >= 0xAC00 && c <= 0xD7A3;
 }

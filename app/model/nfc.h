@@ -1,5 +1,7 @@
 /* nfc.h - Unicode's normal form C: composed characters. What has a decomposition and what composes is utf8proc's; the
- * order of combining marks is found here, because utf8proc takes quadratic time for it. */
+ * order of combining marks is found here, because utf8proc takes quadratic time for it. The Unicode version is the
+ * library's; the reference's (Hugging Face tokenizers 0.23) is 9, so where marks that came later stand beside others
+ * their order may differ from it. */
 #ifndef NFC_H
 #define NFC_H
 

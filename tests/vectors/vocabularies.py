@@ -40,7 +40,7 @@ MORE = [
     "don'\u017f DON'\u017f it'LL", "HTTPServerError getURLFor iPhone XMLHttpRequest", "Élan ÉLAN élanÉ ǅungla ʰa", "It'S we'Ve THEY'RE x'lLa", "aB'sC'tD", "中文ABC漢字abcかなKana",
     # what the cuts of DeepSeek see
     "1234567890123 12 1", "hello，世界！「引用」…", "x  \ny   ", "   trailing   ", "Привет мир Ω ℵ ﬁ", "ᄀᄁ\ud7ff가 abc 漢 ㄱ", "#include<a.h> //x /y @z", "a\u0300b\u0488 n\u0303", "±½\u00d7²\u00f7 $5 +x ^y",
-    "\u00adsoft\u200dzwj\u0600num", "。、　。", "ｆｕｌｌ！～ＷＩＤＴＨ", "\x07bell\x00nul", "\r\n\r\r\n x\r", "a//\n/\nb!/\r\n/", "!?\n\n!?\r\n x", "日本語カタカナ・ひらがなｶﾅ", "grab a cab, abc",
+    "\u00adsoft\u200dzwj\u0600num", "。、　。", "ｆｕｌｌ！～ＷＩＤＴＨ", "\x07bell\x00nul", "\r\n\r\r\n x\r", "a//\n/\nb!/\r\n/", "!?\n\n!?\r\n x", "日本語カタカナ・ひらがなｶﾅ", "grab a cab, abc", "\uac00\u11a7\uac00\u11a8",
 ]
 
 SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
