@@ -296,19 +296,6 @@ static void ids_outside_the_vocabulary_are_refused(void **state) {
 
 /* --------------------------------------------------------------------------------------- handmade files */
 
-#define ENCODES(t, text, parse, ...) encodes(__LINE__, t, text, parse, (const int32_t[]){__VA_ARGS__, -1})
-static void encodes(int line, const tokenizer *t, const char *text, bool parse, const int32_t *want) {
-    token_list got = {0};
-    size_t n = 0;
-    while (want[n] >= 0) n++;
-    assert_int_equal(tokenizer_encode(t, text, strlen(text), parse, &got), KVT_OK);
-    if (got.n != n || memcmp(got.id, want, n * sizeof *want) != 0) {
-        ids_show("got", &got);
-        fail_msg("line %d: %s", line, text);
-    }
-    token_list_free(&got);
-}
-
 static void merges_go_by_their_order_not_by_place(void **state) {
     (void)state;
     handmade h = handmade_good();
@@ -345,48 +332,77 @@ static void the_longest_special_token_counts(void **state) {
     tokenizer_close(t);
 }
 
-static void tokenizer_refused(handmade h, kvt_status want, const char *word) {
-    gguf_writer w;
-    model_file *f = handmade_file(&h, &w);
-    tokenizer *t;
-    error_text err = {""};
-    kvt_status got = tokenizer_open(&t, f, &err);
-    if (got != want || t || strncmp(err.text, "made.gguf: ", 11) != 0 || !strstr(err.text, word))
-        fail_msg("status %d, not %d: \"%s\", not \"%s\"", got, want, err.text, word);
-    file_close(f);
-    free(w.at);
-}
-
 static void bad_tokenizers_are_refused_by_name(void **state) {
     (void)state;
     handmade h = handmade_good();
     h.pre = "a-new-one";
-    tokenizer_refused(h, KVT_E_UNSUPPORTED, "\"a-new-one\" (tokenizer.ggml.pre)");
+    handmade_refused(h, KVT_E_UNSUPPORTED, "\"a-new-one\" (tokenizer.ggml.pre)");
     h = handmade_good();
     h.model = "wordpiece";
-    tokenizer_refused(h, KVT_E_UNSUPPORTED, "\"wordpiece\"");
+    handmade_refused(h, KVT_E_UNSUPPORTED, "\"wordpiece\"");
     h = handmade_good();
     h.model = NULL;
-    tokenizer_refused(h, KVT_E_CORRUPT, "tokenizer.ggml.model is missing");
+    handmade_refused(h, KVT_E_CORRUPT, "tokenizer.ggml.model is missing");
     h = handmade_good();
     h.n_types = 12;
-    tokenizer_refused(h, KVT_E_CORRUPT, "token_type has 12 entries for 13 tokens");
+    handmade_refused(h, KVT_E_CORRUPT, "token_type has 12 entries for 13 tokens");
     h = handmade_good();
     h.eos = 13;
-    tokenizer_refused(h, KVT_E_CORRUPT, "eos_token_id is 13, but there are 13 tokens");
+    handmade_refused(h, KVT_E_CORRUPT, "eos_token_id is 13, but there are 13 tokens");
     h = handmade_good();
     h.n_tokens = h.n_types = 0;
-    tokenizer_refused(h, KVT_E_CORRUPT, "tokenizer.ggml.tokens has 0 entries");
+    handmade_refused(h, KVT_E_CORRUPT, "tokenizer.ggml.tokens has 0 entries");
     const char *const merges[] = {"a b", "a c"}, *const blank[] = {"ab"}, *const empty[] = {" ab"};
     h = handmade_good();
     h.merges = merges, h.n_merges = 2;
-    tokenizer_refused(h, KVT_E_CORRUPT, "entry 1 of tokenizer.ggml.merges, \"a c\"");
+    handmade_refused(h, KVT_E_CORRUPT, "entry 1 of tokenizer.ggml.merges, \"a c\"");
     h.merges = blank, h.n_merges = 1;
-    tokenizer_refused(h, KVT_E_CORRUPT, "entry 0 of tokenizer.ggml.merges, \"ab\"");
+    handmade_refused(h, KVT_E_CORRUPT, "entry 0 of tokenizer.ggml.merges, \"ab\"");
     const char *const with_nothing[] = {"", "ab"};
     h.merges = empty;
     h.tokens = with_nothing, h.n_tokens = 2, h.types = NULL, h.eos = 0;
-    tokenizer_refused(h, KVT_E_CORRUPT, "entry 0 of tokenizer.ggml.merges, \" ab\"");
+    handmade_refused(h, KVT_E_CORRUPT, "entry 0 of tokenizer.ggml.merges, \" ab\"");
+}
+
+static void ends_are_known_by_their_text(void **state) {
+    (void)state;
+    const char *tokens[] = {"a", "<|end|>", "<|im_end|>", "<|end_of_role|>", "<|eot_id|>", "<|end_header_id|>",
+                            "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+                            "<end_of_turn>", "<|start|>"};
+    const int32_t types[] = {1, 3, 4, 3, 3, 3, 3, 3, 3};
+    const char ends[] = "111010110"; /* the first is what the file names */
+    handmade h = handmade_good();
+    h.tokens = tokens, h.n_tokens = 9, h.types = types, h.n_types = 9, h.n_merges = 0, h.eos = 0;
+    tokenizer *t = handmade_tokenizer(&h);
+    for (int32_t id = 0; id < 9; id++) assert_int_equal(tokenizer_is_end(t, id), ends[id] == '1');
+    tokenizer_close(t);
+    tokens[8] = "<|return|>"; /* then <|end|> is the end of a thought */
+    t = handmade_tokenizer(&h);
+    assert_true(tokenizer_is_end(t, 8));
+    assert_false(tokenizer_is_end(t, 1));
+    tokenizer_close(t);
+}
+
+static void the_kind_says_whether_bos_comes_first(void **state) {
+    (void)state;
+    handmade h = handmade_good();
+    const struct {
+        const char *pre, *flags;
+        bool add;
+    } cases[] = {{"gpt-2", "", false},
+                 {"llama-bpe", "", true},
+                 {"tekken", "!add_bos_token", false},
+                 {"qwen2", "add_bos_token", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        h.pre = cases[i].pre, h.flags = cases[i].flags, h.bos = 1 + 10;
+        tokenizer *t = handmade_tokenizer(&h);
+        assert_int_equal(tokenizer_about(t)->add_bos, cases[i].add);
+        tokenizer_close(t);
+        h.bos = 0;
+        t = handmade_tokenizer(&h);
+        assert_false(tokenizer_about(t)->add_bos); /* there is none */
+        tokenizer_close(t);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ length */
@@ -442,6 +458,8 @@ int main(void) {
         cmocka_unit_test(user_defined_tokens_are_always_words),
         cmocka_unit_test(the_longest_special_token_counts),
         cmocka_unit_test(bad_tokenizers_are_refused_by_name),
+        cmocka_unit_test(ends_are_known_by_their_text),
+        cmocka_unit_test(the_kind_says_whether_bos_comes_first),
         cmocka_unit_test(a_megabyte_takes_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
