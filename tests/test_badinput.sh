@@ -129,7 +129,8 @@ bad_file types-real 'put("tokenizer.ggml.token_type", [3.0] * 320, (ARRAY, F32))
 bad_file merge-unknown 'keys["tokenizer.ggml.merges"][1][0] = "nope nada"' "nope nada"
 bad_file merge-half 'keys["tokenizer.ggml.merges"][1][0] = "x"' "entry 0"
 bad_file start-outside 'put("tokenizer.ggml.bos_token_id", 320, U32)' 320
-bad_file words 'put("tokenizer.ggml.model", "llama")' '"llama"'
+bad_file words 'put("tokenizer.ggml.model", "bert")' '"bert"'
+bad_file words-without-scores 'put("tokenizer.ggml.model", "llama")' "tokenizer.ggml.scores is missing"
 bad_file escapes 'put("general.architecture", "\x1b[31m\nx")' '"?[31m?x"'
 good_file types-missing 'del keys["tokenizer.ggml.token_type"]'
 good_file context-long 'put("llama.context_length", 1 << 24)'
