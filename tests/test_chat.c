@@ -286,14 +286,15 @@ static void what_cannot_be_said_is_refused(void **state) {
     tokenizer_close(t);
 }
 
-/* A hostile template: the beginning of a default system message, a million times and never ended. */
+/* A hostile template: the beginning of a default system message, a million times and never ended. (The sanitizer looks
+ * through all that is left of a text each time something is searched in it.) */
 static void long_templates_take_no_long_time(void **state) {
     (void)state;
     static const char END[] = "'\"<|im_end|>";
     const char *const BEGIN[] = {"'<|im_start|>system\\n", "<|im_start|>system\"",
                                  "'<|im_start|>system\n\"<|im_start|>system\n"};
     for (size_t i = 0; i < sizeof BEGIN / sizeof *BEGIN; i++) {
-        size_t n = strlen(BEGIN[i]), times = 20000000 / n;
+        size_t n = strlen(BEGIN[i]), times = (getenv("KVTILE_QUICK") ? 200000 : 20000000) / n;
         char *template = malloc(n * times + sizeof END);
         for (size_t k = 0; k < times; k++) memcpy(template + k * n, BEGIN[i], n);
         memcpy(template + n * times, END, sizeof END);
