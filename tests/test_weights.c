@@ -13,6 +13,7 @@
 #include "fixture.h"
 #include "format/format.h"
 #include "guard.h"
+#include "kvtile_ops.h"
 #include "random.h"
 
 static bool is_float(int format) { return weight_layouts[format].low == 0; }
@@ -101,6 +102,27 @@ static void test_row_and_panel_sizes(void **state) {
     assert_int_equal(weight_panel_bytes(q6_k, 768), 3 * 53 * 64);
     assert_int_equal(weight_panel_bytes(f16, 65), 2 * 2048);
     assert_int_equal(weight_panel_bytes(f16, SIZE_MAX), SIZE_MAX);
+}
+
+/* Rows that are no whole number of blocks are refused before anything is packed. */
+static void test_rows_that_are_no_whole_blocks_are_refused(void **state) {
+    (void)state;
+    const uint8_t data[2 * 210] = {0};
+    for (int i = 0; i < N_WEIGHT_FORMATS; i++) {
+        const weight_format *f = weight_format_of(i);
+        size_t n_cols = 2 * (size_t)f->block - 16;
+        kvt_matrix *w = NULL;
+        kvt_weight_type type = (kvt_weight_type)f->ggml_type;
+        if (f->block == 1) continue;
+        assert_string_equal(kvt_weight_name(type), f->name);
+        assert_int_equal(kvt_weight_bytes(type, 2 * (size_t)f->block), 2 * f->block_bytes);
+        assert_int_equal(kvt_weight_bytes(type, n_cols), 0);
+        kvt_matrix_source source = {type, 1, n_cols, data, 2 * f->block_bytes};
+        assert_int_equal(kvt_matrix_pack(&w, &source, NULL), KVT_E_ARGUMENT);
+        source.n_cols = 2 * (size_t)f->block;
+        assert_int_equal(kvt_matrix_pack(&w, &source, NULL), KVT_OK);
+        kvt_matrix_free(w);
+    }
 }
 
 /* The table in words (what a reader of files gets) and the one in numbers (what kernels are compiled from) agree. */
@@ -313,6 +335,7 @@ int main(void) {
         cmocka_unit_test(test_rows_widen_to_the_bits_of_the_reference),
         cmocka_unit_test(test_floats_widen_exactly),
         cmocka_unit_test(test_row_and_panel_sizes),
+        cmocka_unit_test(test_rows_that_are_no_whole_blocks_are_refused),
         cmocka_unit_test(test_both_tables_say_the_same),
         cmocka_unit_test(test_a_row_comes_back_from_its_panel),
         cmocka_unit_test(test_panels_lie_as_drawn),
