@@ -69,20 +69,27 @@ static bool is_family(const config *c, const char *type) {
 
 /* ------------------------------------------------------------------------------------------------- the numbers */
 
-/* One key/value head for all, as Falcon and MPT say it. Newer Falcons have as many as their key says, whatever
- * multi_query is. */
+/* One key/value head for all, where multi_query says so; newer Falcons have as many as their key says nevertheless. */
 static bool is_multi_query(const config *c) {
-    const json_t *attention = json_object_get(c->root, "attn_config");
-    const char *type = json_string_value(json_object_get(attention, "attn_type"));
-    if (type && strcmp(type, "multiquery_attention") == 0) return true;
     return is_family(c, "falcon") && config_flag(c, "multi_query", false) &&
            !config_flag(c, "new_decoder_architecture", false);
+}
+
+/* MPT says in an object of its own how its heads are shared. */
+static kvt_status heads_of_attention(const config *c, int *heads_kv) {
+    const json_t *attention = config_value(c, "attn_config");
+    if (!json_is_object(attention)) return KVT_OK;
+    const config inner = { .path = c->path, .family = c->family, .root = attention, .err = c->err };
+    const char *type = config_text(&inner, "attn_type");
+    if (type && strcmp(type, "multiquery_attention") == 0) *heads_kv = 1;
+    return config_number(&inner, "kv_n_heads", 1, HEADS_MAX, *heads_kv, heads_kv);
 }
 
 static kvt_status heads_read(const config *c, config_sizes *s) {
     TRY(config_number(c, "num_attention_heads|n_head|n_heads", 1, HEADS_MAX, CONFIG_REQUIRED, &s->heads));
     TRY(config_number(c, "num_key_value_heads|num_kv_heads|n_head_kv", 1, HEADS_MAX, s->heads, &s->heads_kv));
     if (is_multi_query(c)) s->heads_kv = 1;
+    TRY(heads_of_attention(c, &s->heads_kv));
     if (s->heads % s->heads_kv != 0)
         return config_fail(c, KVT_E_CORRUPT, "num_attention_heads is %d, no multiple of num_key_value_heads, %d",
                            s->heads, s->heads_kv);
@@ -305,9 +312,8 @@ kvt_status shape_of_config(shape *out, const char *path, error_text *err) {
     if (stat(path, &st) != 0) return config_fail(&c, KVT_E_ARGUMENT, "%s", strerror(errno));
     if (!S_ISREG(st.st_mode)) return config_fail(&c, KVT_E_ARGUMENT, "is no file");
     if (st.st_size > CONFIG_BYTES_MAX) return config_fail(&c, KVT_E_CORRUPT, "is too large for a config.json");
-    errno = 0;
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &wrong);
-    if (!root && errno) return config_fail(&c, KVT_E_ARGUMENT, "%s", strerror(errno));
+    if (!root && wrong.line < 0) return config_fail(&c, KVT_E_ARGUMENT, "%s", strerror(errno)); /* not to be opened */
     if (!root) return config_fail(&c, KVT_E_CORRUPT, "line %d: %s", wrong.line, wrong.text);
     c.root = root;
     kvt_status status =
