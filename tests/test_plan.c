@@ -200,7 +200,8 @@ static void known_names_are_their_configurations(void **state) {
         check_weights(name, &s, row, 0);
         if (!strstr(s.source, json_string_value(json_object_get(row, "source")))) fail_msg("%s: %s", name, s.source);
         if (s.n_heads_q != c.n_heads_q || s.dim_head != c.dim_head || s.width != c.width ||
-            s.width_ffn != c.width_ffn || s.n_vocab != c.n_vocab || s.context != c.context || s.tokens_chosen != c.tokens_chosen)
+            s.width_ffn != c.width_ffn || s.n_vocab != c.n_vocab || s.context != c.context ||
+            s.tokens_chosen != c.tokens_chosen)
             fail_msg("%s: the table and the configuration differ", name);
         double each = strcmp(name, "gpt2") == 0 ? 0.002 : 0.0015;
         assert_near(s.weights_bytes, c.weights_bytes, each);
@@ -214,6 +215,12 @@ static void known_names_are_their_configurations(void **state) {
 
 /* ------------------------------------------------------------------------------------------------- what fits */
 
+static double needed(const shape *s, capacity_options opt, int64_t tokens, int64_t sequences) {
+    opt.tokens = tokens;
+    opt.sequences = sequences;
+    return planned(s, &opt).needed;
+}
+
 static void the_most_that_fits_is_the_most(void **state) {
     (void)state;
     static const char *const names[] = { "llama-3-8b",    "mistral-7b", "gemma-3-27b",
@@ -221,19 +228,18 @@ static void the_most_that_fits_is_the_most(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         shape s = named(names[i]);
         capacity_options opt = options(6000, 3);
-        double scratch = planned(&s, &opt).scratch;
-        opt.memory = s.weights_bytes + scratch + 40e9 + 12345;
+        opt.memory = s.weights_bytes + 40e9 + 12345;
         capacity c = planned(&s, &opt);
-        double room = opt.memory - c.weights - scratch;
-        assert_true(c.spare == opt.memory - c.needed && c.spare > 0);
-        assert_true((double)bytes_of(&s, 6000, c.sequences_max).reserved <= room);
-        assert_true((double)bytes_of(&s, 6000, c.sequences_max + 1).reserved > room);
+        double sum = c.weights + c.scratch + (double)bytes_of(&s, 6000, 3).reserved;
+        assert_true(c.needed == sum && c.spare == opt.memory - sum && c.spare > 0);
+        assert_true(needed(&s, opt, 6000, c.sequences_max) <= opt.memory);
+        assert_true(needed(&s, opt, 6000, c.sequences_max + 1) > opt.memory);
         if (c.tokens_max == CAPACITY_MOST) { /* all in a window: longer takes no more */
             assert_int_equal(kind_count(&s, KVT_LAYER_WINDOW), s.n_layers);
             continue;
         }
-        assert_true((double)bytes_of(&s, c.tokens_max, 3).reserved <= room);
-        assert_true((double)bytes_of(&s, c.tokens_max + 1, 3).reserved > room);
+        assert_true(needed(&s, opt, c.tokens_max, 3) <= opt.memory);
+        assert_true(needed(&s, opt, c.tokens_max + 1, 3) > opt.memory);
     }
 }
 

@@ -57,7 +57,8 @@ int plan_plot_decode(const planning *p, const char *path);
 /* The line that runs the plan, or comes nearest to it, for a .gguf file; false: nothing fits. */
 bool plan_advice(const planning *p, char *out, size_t n);
 
-/* "1.07 GB": three digits, powers of 1000. */
+/* "1.07 GB", "990 TFLOP": three digits, powers of 1000. */
+show_text plan_amount(double n, const char *unit);
 show_text plan_size(double bytes);
 show_text plan_exact(double bytes); /* "1,073,741,824 B" */
 /* Elements of keys and values of a token in a layer, without padding. */

@@ -80,7 +80,7 @@ static void crossing_note(drawing *d, const plan_row *r, double weights) {
     int64_t tokens = capacity_tokens_within(&r->shape, &r->options, r->options.sequences, weights) + 1;
     if (tokens <= TOKENS_LEAST || (double)tokens > d->x[d->n_points - 1]) return;
     char *text = d->note[d->n_notes];
-    snprintf(text, sizeof d->note[0], "%s tokens", show_count((uint64_t)tokens).text);
+    snprintf(text, sizeof d->note[0], "%stokens", plan_amount((double)tokens, " ").text);
     d->notes[d->n_notes++] = (plot_note){ .text = text, .x = (double)tokens, .y = weights };
 }
 

@@ -135,11 +135,11 @@ static void print_cache(const planning *p) {
     if (b->per_token_long < b->per_token) printf(", %s beyond the window", per_token(b->per_token_long).text);
     printf("; %s in all (%s)\n", plan_size((double)b->all).text, plan_exact((double)b->all).text);
     if (b->per_token_long == b->per_token)
-        explain(p, "%" PRId64 " sequences x (%" PRId64 " tokens x %s%s%s)", o->sequences, o->tokens,
+        explain(p, "%s x (%s tokens x %s%s%s)", count(o->sequences).text, count(o->tokens).text,
                 plan_exact((double)b->per_token).text, b->fixed ? " + states of " : "",
                 b->fixed ? plan_exact((double)b->fixed).text : "");
     else
-        explain(p, "%" PRId64 " sequences x the sum over the layers of tokens kept x bytes a token, %s", o->sequences,
+        explain(p, "%s x %s, which is tokens kept x bytes a token, summed over the layers", count(o->sequences).text,
                 plan_exact((double)b->sequence).text);
     if (p->mha_per_token > (double)b->per_token && b->per_token)
         printf("              %.2f %% of what a key/value head for each query head would take\n",
@@ -163,12 +163,14 @@ static void print_room(const planning *p) {
     const capacity *c = &p->is;
     const shape *s = &p->shape;
     printf("  scratch     %s\n", plan_size(c->scratch).text);
-    explain(p, "4 B x (%d rows x (2 x %d + 4 x %d x %d + 2 x %d) + %" PRId64 " x %d logits)", p->options.chunk,
-            s->width, s->n_heads_q, s->dim_head, s->width_ffn, p->options.sequences, s->n_vocab);
+    explain(p, "4 B x (%d rows x (2 x %d + 4 x %d x %d + 2 x %d) + %" PRId64 " x %d logits) + tables, %s",
+            p->options.chunk, s->width, s->n_heads_q, s->dim_head, s->width_ffn, p->options.sequences, s->n_vocab,
+            plan_exact(c->tables).text);
     printf("  needed      %s (%s)\n", plan_size(c->needed).text, plan_exact(c->needed).text);
     explain(p, "weights + scratch + the cache in whole blocks, %s", plan_exact((double)c->bytes.reserved).text);
     printf("  memory      %s %s: ", plan_size(p->options.memory).text, p->memory_given ? "given" : "free here");
-    if (c->spare >= 0) printf("fits, with %s to spare\n", plan_size(c->spare).text);
+    if (c->spare >= 0)
+        printf("fits, with %s to spare%s\n", plan_size(c->spare).text, c->weights > 0 ? "" : " for the weights");
     else printf("does not fit, %s are missing\n", plan_size(-c->spare).text);
 }
 
@@ -194,13 +196,13 @@ static void print_most(const planning *p) {
 static void print_positions(const planning *p) {
     const capacity *c = &p->is;
     const capacity_options *o = &p->options;
-    long long n_prompt = (long long)(o->tokens - o->answer), n_answer = (long long)o->answer;
-    printf("  computed    %s positions for a prompt of %lld and an answer of %lld; without a cache %s\n",
-           show_count((uint64_t)c->positions_cached).text, n_prompt, n_answer,
+    show_text n_prompt = show_count((uint64_t)(o->tokens - o->answer)), n_answer = show_count((uint64_t)o->answer);
+    printf("  computed    %s positions for a prompt of %s and an answer of %s; without a cache %s\n",
+           show_count((uint64_t)c->positions_cached).text, n_prompt.text, n_answer.text,
            show_count((uint64_t)c->positions_recomputed).text);
-    if (n_answer)
-        explain(p, "%lld + %lld - 1, against the sum of %lld .. %lld", n_prompt, n_answer, n_prompt,
-                n_prompt + n_answer - 1);
+    if (o->answer)
+        explain(p, "%s + %s - 1, against the sum of %s .. %s", n_prompt.text, n_answer.text, n_prompt.text,
+                show_count((uint64_t)o->tokens - 1).text);
 }
 
 static show_text milliseconds(double ms) {
@@ -210,30 +212,21 @@ static show_text milliseconds(double ms) {
     return out;
 }
 
-static show_text operations(double n) {
-    static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };
-    show_text out;
-    int unit = 0;
-    for (; n >= 999.5 && unit < 6; unit++) n /= 1000;
-    snprintf(out.text, sizeof out.text, "%.3g %sFLOP", n, units[unit]);
-    return out;
-}
-
 static void print_floors(const planning *p) {
     const capacity *c = &p->is;
     const capacity_options *o = &p->options;
     if (c->step_ms >= 0) {
         printf("  decode      %s a token at least, at %s/s %s\n", milliseconds(c->step_ms).text,
                plan_size(o->bandwidth).text, p->bandwidth_given ? "given" : "measured here");
-        explain(p, "(%s of weights + %s of caches) / %s/s, all %" PRId64 " sequences in one step",
+        explain(p, "(%s of weights + %s of caches) / %s/s, for every sequence a token",
                 plan_exact(c->step_weights).text, plan_exact(c->step_bytes - c->step_weights).text,
-                plan_size(o->bandwidth).text, o->sequences);
+                plan_size(o->bandwidth).text);
     } else printf("  decode      reads %s a step (--bandwidth says how fast)\n", plan_size(c->step_bytes).text);
     if (c->prefill_ms >= 0)
         printf("  prefill     %s at least for the prompt, %s at %s/s\n", milliseconds(c->prefill_ms).text,
-               operations(c->prefill_flop).text, operations(o->flops).text);
+               plan_amount(c->prefill_flop, "FLOP").text, plan_amount(o->flops, "FLOP").text);
     else if (c->prefill_flop >= 0)
-        printf("  prefill     %s for the prompt (--flops says how fast)\n", operations(c->prefill_flop).text);
+        printf("  prefill     %s for the prompt (--flops says how fast)\n", plan_amount(c->prefill_flop, "FLOP").text);
     if (c->prefill_flop >= 0)
         explain(p, "2 for each weight and token + 4 for each element of the keys that a token sees");
 }

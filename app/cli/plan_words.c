@@ -3,14 +3,18 @@
 
 #include <string.h>
 
-show_text plan_size(double bytes) {
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+show_text plan_amount(double n, const char *unit) {
+    static const char *const letters[] = { "", "k", "M", "G", "T", "P", "E" };
     show_text out;
-    int unit = 0;
-    for (; bytes >= 999.5 && unit < 6; unit++) bytes /= 1000;
-    int digits = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
-    snprintf(out.text, sizeof out.text, "%.*f %s", digits, bytes, units[unit]);
+    int i = 0;
+    for (; n >= 999.5 && i < 6; i++) n /= 1000;
+    int digits = i == 0 || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2;
+    snprintf(out.text, sizeof out.text, "%.*f %s%s", digits, n, letters[i], unit);
     return out;
+}
+
+show_text plan_size(double bytes) {
+    return plan_amount(bytes, "B");
 }
 
 show_text plan_exact(double bytes) {

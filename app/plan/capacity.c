@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -51,13 +52,6 @@ kvt_status capacity_bytes_of(const shape *s, const capacity_options *opt, int64_
     return KVT_OK;
 }
 
-/* Rows of float32 that a step of `chunk` tokens holds: two on their way through a layer, the queries, keys, values and
- * what attention gives, two of the feed-forward part; and a row of logits for each sequence. */
-static double scratch_of(const shape *s, const capacity_options *opt) {
-    double row = 2.0 * s->width + 4.0 * s->n_heads_q * s->dim_head + 2.0 * s->width_ffn;
-    return 4 * (opt->chunk * row + (double)opt->sequences * s->n_vocab);
-}
-
 /* ----------------------------------------------------------------------------------------------- what fits */
 
 /* Do sequences of so many tokens stay within `room`? */
@@ -77,20 +71,63 @@ int64_t capacity_tokens_within(const shape *s, const capacity_options *opt, int6
     return low;
 }
 
-static int64_t sequences_within(const capacity_bytes *b, double room) {
-    if (room <= 0) return 0;
-    double n = b->sequence_reserved ? room / (double)b->sequence_reserved : CAPACITY_MOST;
-    return n < CAPACITY_MOST ? (int64_t)n : CAPACITY_MOST;
+double capacity_rows_bytes(const shape *s, const capacity_options *opt) {
+    double row = 2.0 * s->width + 4.0 * s->n_heads_q * s->dim_head + 2.0 * s->width_ffn;
+    return 4 * (opt->chunk * row + (double)opt->sequences * s->n_vocab);
+}
+
+/* What the library asks for beside keys and values, if it opens such a cache; 0: it does not know these layers, or so
+ * many sequences. */
+static double beside_cache(const shape *s, const capacity_options *opt) {
+    kvt_options o = kvt_options_default();
+    kvt_bytes_info info = { 0 };
+    kvt_layer *layers = s->n_groups == 1 ? calloc((size_t)s->n_layers, sizeof *layers) : NULL;
+    for (int i = 0; layers && i < s->n_layers; i++) layers[i] = s->group[0].layer;
+    o.layers = layers;
+    o.n_layers = s->n_layers;
+    o.k_format = opt->k_format;
+    o.v_format = opt->v_format;
+    o.block_tokens = opt->block_tokens;
+    o.sequences_max = opt->sequences < INT32_MAX ? (int)opt->sequences : INT32_MAX;
+    o.tokens_max = (int)opt->tokens;
+    o.batch_tokens_max = opt->chunk;
+    kvt_status status = layers ? kvt_bytes(&o, &info) : KVT_E_UNSUPPORTED;
+    free(layers);
+    return status == KVT_OK ? (double)(info.bytes_total - info.bytes_cache) : 0;
+}
+
+/* The plan's numbers that are bytes, for so many tokens and sequences. */
+static kvt_status needed(const shape *s, const capacity_options *opt, int64_t tokens, int64_t sequences,
+                         capacity *out) {
+    capacity_options o = *opt;
+    o.tokens = tokens;
+    o.sequences = sequences;
+    TRY(capacity_bytes_of(s, opt, tokens, sequences, &out->bytes));
+    out->weights = s->weights_bytes;
+    out->tables = beside_cache(s, &o);
+    out->scratch = capacity_rows_bytes(s, &o) + out->tables;
+    out->needed = out->weights + out->scratch + (double)out->bytes.reserved;
+    return KVT_OK;
+}
+
+/* The most tokens, or sequences, with the other as planned. */
+static int64_t most(const shape *s, const capacity_options *opt, bool tokens) {
+    int64_t low = 0, high = CAPACITY_MOST;
+    while (low < high) {
+        int64_t middle = (low + high + 1) / 2;
+        capacity c;
+        kvt_status status = needed(s, opt, tokens ? middle : opt->tokens, tokens ? opt->sequences : middle, &c);
+        if (status == KVT_OK && c.needed <= opt->memory) low = middle;
+        else high = middle - 1;
+    }
+    return low;
 }
 
 static void fits(const shape *s, const capacity_options *opt, capacity *out) {
-    double room = opt->memory - out->weights - out->scratch;
-    out->sequences_max = out->tokens_max = -1;
-    out->spare = 0;
-    if (opt->memory <= 0) return;
-    out->spare = opt->memory - out->needed;
-    out->sequences_max = sequences_within(&out->bytes, room);
-    out->tokens_max = room > 0 ? capacity_tokens_within(s, opt, opt->sequences, room) : 0;
+    bool told = opt->memory > 0;
+    out->spare = told ? opt->memory - out->needed : 0;
+    out->sequences_max = told ? most(s, opt, false) : -1;
+    out->tokens_max = told ? most(s, opt, true) : -1;
 }
 
 static int64_t tokens_outweigh(const shape *s, const capacity_options *opt) {
@@ -168,15 +205,13 @@ static void floors(const shape *s, const capacity_options *opt, capacity *out) {
 }
 
 kvt_status capacity_of(const shape *s, const capacity_options *opt, capacity *out, error_text *err) {
-    *out = (capacity){ .weights = s->weights_bytes };
-    kvt_status status = capacity_bytes_of(s, opt, opt->tokens, opt->sequences, &out->bytes);
+    *out = (capacity){ 0 };
+    kvt_status status = needed(s, opt, opt->tokens, opt->sequences, out);
     if (status != KVT_OK && err)
         snprintf(err->text, sizeof err->text, "the cache of %" PRId64 " sequences of %" PRId64 " tokens: %s",
                  opt->sequences, opt->tokens,
                  status == KVT_E_LIMIT ? "more than 2^63 bytes" : kvt_status_text(status));
     TRY(status);
-    out->scratch = scratch_of(s, opt);
-    out->needed = out->weights + out->scratch + (double)out->bytes.reserved;
     fits(s, opt, out);
     out->tokens_outweigh = tokens_outweigh(s, opt);
     positions(opt, out);

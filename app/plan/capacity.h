@@ -42,10 +42,11 @@ int64_t capacity_tokens_within(const shape *s, const capacity_options *opt, int6
 typedef struct capacity {
     capacity_bytes bytes;
     double weights, scratch, needed; /* bytes; needed is these and the cache in whole blocks */
+    double tables; /* of scratch, the library's: block tables, and what its attention works in */
     double spare;                    /* memory - needed; 0 where the memory is not told */
 
-    /* In the memory, weights and scratch taken off. 0: not even one; -1: not told; CAPACITY_MOST: that many or more,
-     * as where nothing grows with them. */
+    /* In the memory, beside weights and the scratch of so many: 0: not even one; -1: not told; CAPACITY_MOST: that many
+     * or more, as where nothing grows with them. */
     int64_t sequences_max, tokens_max;
     int64_t tokens_outweigh; /* tokens in all from which on the cache is larger than the weights; 0: never, unknown */
 
@@ -59,6 +60,10 @@ typedef struct capacity {
 
 /* KVT_E_LIMIT: more bytes than can be counted; the error says of what. */
 kvt_status capacity_of(const shape *s, const capacity_options *opt, capacity *out, error_text *err);
+
+/* Of the rows of float32 that a step of `chunk` tokens holds: two on their way through a layer, the queries, keys, values
+ * and what attention gives, two of the feed-forward part; and a row of logits for each sequence. */
+double capacity_rows_bytes(const shape *s, const capacity_options *opt);
 
 /* Bytes that a step of decode reads of the caches of all sequences at so many tokens; below 0: too many to count. Of a
  * layer that chooses its tokens, the index keys of all and the rest of those it chose. */

@@ -119,7 +119,7 @@ static int heads_of(const char *as, int n_heads_q) {
     int n;
     if (strcmp(as, "mha") == 0) return n_heads_q;
     if (strcmp(as, "mqa") == 0) return 1;
-    return sscanf(as, "gqa:%d%c", &n, &more) == 1 ? n : -1;
+    return sscanf(as, "gqa:%4d%c", &n, &more) == 1 ? n : -1;
 }
 
 static kvt_status refuse(error_text *err, const char *format, const char *as, int n)
