@@ -61,8 +61,8 @@ typedef struct capacity {
 /* KVT_E_LIMIT: more bytes than can be counted; the error says of what. */
 kvt_status capacity_of(const shape *s, const capacity_options *opt, capacity *out, error_text *err);
 
-/* Of the rows of float32 that a step of `chunk` tokens holds: two on their way through a layer, the queries, keys, values
- * and what attention gives, two of the feed-forward part; and a row of logits for each sequence. */
+/* Of the rows of float32 that a step of `chunk` tokens holds: two on their way through a layer, the queries, keys,
+ * values and what attention gives, two of the feed-forward part; and a row of logits for each sequence. */
 double capacity_rows_bytes(const shape *s, const capacity_options *opt);
 
 /* Bytes that a step of decode reads of the caches of all sequences at so many tokens; below 0: too many to count. Of a
