@@ -181,9 +181,9 @@ static void print_most(const planning *p) {
         printf("  at most     nothing: weights and scratch alone take more\n");
         return;
     }
-    printf("  at most     %s sequences of %s tokens, or %s sequence%s of %s tokens\n", count(c->sequences_max).text,
-           show_count((uint64_t)o->tokens).text, show_count((uint64_t)o->sequences).text, o->sequences > 1 ? "s" : "",
-           count(c->tokens_max).text);
+    printf("  at most     %s sequence%s of %s tokens, or %s sequence%s of %s tokens\n", count(c->sequences_max).text,
+           c->sequences_max == 1 ? "" : "s", show_count((uint64_t)o->tokens).text,
+           show_count((uint64_t)o->sequences).text, o->sequences == 1 ? "" : "s", count(c->tokens_max).text);
     explain(p, "(%s - weights - scratch) / %s a sequence", plan_exact(o->memory).text,
             plan_exact((double)c->bytes.sequence_reserved).text);
     if (c->tokens_outweigh)
