@@ -130,8 +130,8 @@ def main():
             other.close()
             modes = [a.kvtile, "bench", "modes", "-m", path, "-f", a.text, "--ctx", str(a.tokens), "--json"]
             fast, accurate, float32 = json.loads(subprocess.run(modes, check=True, capture_output=True).stdout)["rows"]
-        print(f"{name},{float32['perplexity']:.4f},{fast['divergence_mean']:.3e},{fast['divergence_p999']:.3e},"
-              f"{fast['same_top']:.4f},{accurate['divergence_mean']:.3e},{accurate['same_top']:.4f},{peer[0]:.3e},"
+        print(f"{name},{float32['ppl']:.4f},{fast['kl_mean']:.3e},{fast['kl_p999']:.3e},"
+              f"{fast['top1_agree']:.4f},{accurate['kl_mean']:.3e},{accurate['top1_agree']:.4f},{peer[0]:.3e},"
               f"{peer[1]:.4f},{exact[0]:.2e},{exact[1]:.1e},{exact[2]}", flush=True)
 
 

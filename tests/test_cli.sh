@@ -150,7 +150,7 @@ for r in json.load(open(folder + "/out"))["rows"]:
     same = [p.index(max(p)) == q.index(max(q)) for p, q in zip(exact, mine)]
     loss = [-row[3 + ord(d) - 33] for row, d in zip(mine, digits[1:])]  # three special tokens, then bytes from "!" on
     want = [sum(away) / 12, max(away), sum(same) / 12, math.exp(sum(loss) / 11)]
-    have = [r[k] for k in ("divergence_mean", "divergence_p999", "same_top", "perplexity")]
+    have = [r[k] for k in ("kl_mean", "kl_p999", "top1_agree", "ppl")]
     assert all(abs(a - b) <= 1e-6 * b + 1e-13 for a, b in zip(have, want)), (r["math"], have, want)
     assert len(mine) == 12 and (r["math"] == "exact") == (want[0] == 0)
 EOF

@@ -12,6 +12,8 @@
 #include "cli/score.h"
 #include "subject.h"
 
+enum { ROWS = 128 };
+
 typedef struct known {
     loaded loaded;
     int32_t *ids; /* [n] */
@@ -50,14 +52,15 @@ static double nll_of(const known *k, int at) {
 }
 
 static score_setup setup_of(kvt_math math, kvt_format format) {
-    return (score_setup){ .math = math, .k_format = format, .v_format = format, .block_tokens = 32, .context = 128 };
+    return (score_setup){ .math = math, .k_format = format, .v_format = format, .block_tokens = 32, .context = 128,
+                          .rows_max = ROWS };
 }
 
 /* Read the text, rows of the reading against the reference's and against `other`'s. */
 static void read_all(const known *k, score_reader *r, score_reader *other, score_row *rows) {
-    int32_t next[SCORE_ROWS];
-    assert_int_equal(score_begin(r), CLI_DONE);
-    if (other) assert_int_equal(score_begin(other), CLI_DONE);
+    int32_t next[ROWS];
+    assert_int_equal(score_seek(r, 0), CLI_DONE);
+    if (other) assert_int_equal(score_seek(other, 0), CLI_DONE);
     for (int at = 0, n; at < k->n; at += n) {
         n = k->n - at < 50 ? k->n - at : 50;
         assert_int_equal(score_read(r, k->ids + at, n), CLI_DONE);
@@ -74,7 +77,7 @@ static void tokens_are_foreseen_as_the_reference_foresees_them(void **state) {
         known k = known_open(names[i]);
         score_reader r;
         score_setup setup = setup_of(KVT_MATH_EXACT, KVT_F32);
-        score_row rows[SCORE_ROWS];
+        score_row rows[ROWS];
         assert_int_equal(score_open(&r, &k.loaded, &setup), CLI_DONE);
         for (int again = 0; again < 2; again++) { /* the second window as the first */
             read_all(&k, &r, NULL, rows);
@@ -91,7 +94,7 @@ static void a_reading_is_no_distance_from_itself(void **state) {
     known k = known_open("tiny-b");
     score_reader r, same, rough;
     score_setup exact = setup_of(KVT_MATH_EXACT, KVT_F32), bf16 = setup_of(KVT_MATH_EXACT, KVT_BF16);
-    score_row rows[SCORE_ROWS];
+    score_row rows[ROWS];
     double sum = 0;
     assert_int_equal(score_open(&r, &k.loaded, &exact), CLI_DONE);
     assert_int_equal(score_open(&same, &k.loaded, &exact), CLI_DONE);

@@ -8,6 +8,7 @@
 
 #include "base/sys.h"
 #include "prompts.h"
+#include "score.h"
 
 enum { N_MODES = 3, EXACT = 2, TOKENS_DEFAULT = 2048, DECODE_STEPS = 15 };
 
@@ -18,18 +19,9 @@ typedef struct modes_options {
     const char *file;
 } modes_options;
 
-/* What a mode makes of one position. */
-typedef struct score {
-    double divergence; /* Kullback-Leibler, from float32's distribution to this one, in nats */
-    double loss;       /* -ln of the probability of the token that does come next */
-    bool same_top;     /* the likeliest token is float32's */
-} score;
-
 typedef struct mode {
-    bench_cache cache;
-    model_state *state;
-    float *logits; /* [chunk][n_vocab] */
-    score *scores; /* [n_tokens] */
+    score_reader reader;
+    score_row *scores; /* [n_tokens] against float32 */
     double prefill_ms, decode_ms;
 } mode;
 
@@ -39,8 +31,8 @@ typedef struct modes {
     prompt_list text;
     const int32_t *tokens; /* [n_tokens] of the text, and one behind them where it has more */
     int n_tokens, n_known; /* n_known: positions whose next token is in the text */
-    int chunk, at;         /* at: the position of the chunk's first row */
-    int *rows;             /* [chunk] 0, 1, 2, ... */
+    int chunk;
+    int32_t *next; /* [chunk] */
     mode mode[N_MODES];
 } modes;
 
@@ -80,23 +72,18 @@ static int text_open(modes *m, const modes_options *o) {
     m->n_tokens = n < wanted ? n : wanted;
     m->n_known = n > m->n_tokens ? m->n_tokens : m->n_tokens - 1;
     m->chunk = o->common.chunk < m->n_tokens ? o->common.chunk : m->n_tokens;
-    m->rows = calloc((size_t)m->chunk, sizeof *m->rows);
-    for (int i = 0; m->rows && i < m->chunk; i++) m->rows[i] = i;
-    return m->rows ? CLI_DONE : cli_fail("no memory for %d rows", m->chunk);
+    m->next = malloc((size_t)m->chunk * sizeof *m->next);
+    return m->next ? CLI_DONE : cli_fail("no memory for %d tokens", m->chunk);
 }
 
 static int mode_open(mode *one, const modes *m, const modes_options *o, int math) {
     common_options c = o->common;
     c.math = math;
-    int status = bench_cache_open(&one->cache, m->config, m->loaded.team, &c, m->n_tokens + 1, m->chunk);
-    if (status != CLI_DONE) return status;
-    one->logits = malloc((size_t)m->chunk * (size_t)m->config->n_vocab * sizeof *one->logits);
+    engine_options e = common_engine_options(&c);
+    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, m->n_tokens, m->chunk };
     one->scores = calloc((size_t)m->n_tokens, sizeof *one->scores);
-    if (one->logits && one->scores &&
-        model_state_new(&one->state, m->loaded.model, m->chunk, m->n_tokens, common_math(&c), m->loaded.team) ==
-            KVT_OK)
-        return CLI_DONE;
-    return cli_fail("no memory for logits of %d rows in three modes", m->chunk);
+    if (!one->scores) return cli_fail("no memory for %d scores", m->n_tokens);
+    return score_open(&one->reader, &m->loaded, &setup);
 }
 
 static int modes_open(modes *m, const modes_options *o) {
@@ -110,80 +97,34 @@ static int modes_open(modes *m, const modes_options *o) {
 
 static void modes_close(modes *m) {
     for (int i = 0; i < N_MODES; i++) {
-        bench_cache_close(&m->mode[i].cache);
-        model_state_free(m->mode[i].state);
-        free(m->mode[i].logits);
+        score_close(&m->mode[i].reader);
         free(m->mode[i].scores);
     }
     prompts_free(&m->text);
-    free(m->rows);
+    free(m->next);
     loaded_close(&m->loaded);
-}
-
-/* --------------------------------------------------------------------------------------------------- steps */
-
-/* n tokens of the text from `at` on, with logits of the rows from `first` on. */
-static int step(const modes *m, mode *one, int at, int n, int first) {
-    model_step s = { .batch = { 1, &one->cache.seq, &n }, .tokens = m->tokens + at, .logits = one->logits };
-    s.wanted = m->rows + first;
-    s.n_wanted = n - first;
-    kvt_status status = kvt_reserve(one->cache.cache, &s.batch);
-    if (status == KVT_OK) status = model_forward(one->state, one->cache.cache, &s);
-    if (status == KVT_OK) status = kvt_commit(one->cache.cache, &s.batch, s.tokens);
-    if (status == KVT_OK) return CLI_DONE;
-    kvt_abort(one->cache.cache, &s.batch);
-    return cli_fail("a step failed: %s", kvt_status_text(status));
 }
 
 /* -------------------------------------------------------------------------------------------------- scores */
 
-/* ln of the sum of e^x; *top is the place of the largest. */
-static double log_sum(const float *x, int n, int *top) {
-    double sum = 0;
-    *top = 0;
-    for (int i = 1; i < n; i++)
-        if (x[i] > x[*top]) *top = i;
-    for (int i = 0; i < n; i++) sum += kvt_exp((double)x[i] - x[*top]);
-    return x[*top] + kvt_log(sum);
-}
-
-static double divergence(const float *p, double p_sum, const float *q, double q_sum, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; i++) {
-        double ln_p = p[i] - p_sum;
-        sum += kvt_exp(ln_p) * (ln_p - (q[i] - q_sum));
-    }
-    return sum;
-}
-
-/* One row of the chunk, all modes. */
-static void score_row(void *ctx, int row, int worker) {
-    modes *m = ctx;
-    int n_vocab = m->config->n_vocab, top[N_MODES], at = m->at + row;
-    size_t first = (size_t)row * (size_t)n_vocab;
-    const float *exact = m->mode[EXACT].logits + first;
-    double sum[N_MODES];
-    (void)worker;
-    for (int i = N_MODES - 1; i >= 0; i--) {
-        const float *x = m->mode[i].logits + first;
-        score *s = &m->mode[i].scores[at];
-        sum[i] = log_sum(x, n_vocab, &top[i]);
-        s->divergence = i == EXACT ? 0 : divergence(exact, sum[EXACT], x, sum[i], n_vocab);
-        s->same_top = top[i] == top[EXACT];
-        s->loss = at < m->n_known ? sum[i] - x[m->tokens[at + 1]] : 0;
-    }
+/* A chunk of the text in one mode; exact has been through it. */
+static int chunk_read(modes *m, int i, int at, int n) {
+    mode *one = &m->mode[i];
+    int status = score_read(&one->reader, m->tokens + at, n);
+    if (status == CLI_DONE) score_rows(&one->reader, &m->mode[EXACT].reader, m->next, n, one->scores + at);
+    return status;
 }
 
 /* The whole text in all modes, chunk by chunk. */
 static int compare(modes *m) {
     progress bar = progress_of("reading in three modes");
     int status = CLI_DONE;
-    for (m->at = 0; m->at < m->n_tokens && status == CLI_DONE; m->at += m->chunk) {
-        int left = m->n_tokens - m->at, n = left < m->chunk ? left : m->chunk;
-        for (int i = 0; i < N_MODES && status == CLI_DONE; i++) status = step(m, &m->mode[i], m->at, n, 0);
-        if (status == CLI_DONE) kvt_workers_run(m->loaded.team, n, score_row, m);
+    for (int at = 0; at < m->n_tokens && status == CLI_DONE; at += m->chunk) {
+        int left = m->n_tokens - at, n = left < m->chunk ? left : m->chunk;
+        for (int i = 0; i < n; i++) m->next[i] = at + i < m->n_known ? m->tokens[at + i + 1] : -1;
+        for (int i = N_MODES - 1; i >= 0 && status == CLI_DONE; i--) status = chunk_read(m, i, at, n);
         if (cli_stop) status = CLI_INTERRUPTED;
-        progress_show(&bar, m->at + n, m->n_tokens);
+        progress_show(&bar, at + n, m->n_tokens);
     }
     progress_clear(&bar);
     return status;
@@ -194,17 +135,17 @@ static int compare(modes *m) {
 /* The text as a prompt, which wants the last logits alone; then the last token again and again. */
 static int measure(const modes *m, mode *one) {
     double ms[DECODE_STEPS];
-    int status = bench_cache_fill(&one->cache, 0), last = m->n_tokens - 1;
+    int status = score_seek(&one->reader, 0), last = m->n_tokens - 1;
     uint64_t start = sys_now_ns();
     for (int at = 0; at < m->n_tokens && status == CLI_DONE; at += m->chunk) {
         int left = m->n_tokens - at, n = left < m->chunk ? left : m->chunk;
-        status = step(m, one, at, n, n - 1);
+        status = score_read_last(&one->reader, m->tokens + at, n);
     }
     one->prefill_ms = bench_ms_since(start);
     for (int i = 0; i < DECODE_STEPS && status == CLI_DONE; i++) {
-        status = bench_cache_fill(&one->cache, last);
+        status = score_seek(&one->reader, last);
         start = sys_now_ns();
-        if (status == CLI_DONE) status = step(m, one, last, 1, 0);
+        if (status == CLI_DONE) status = score_read_last(&one->reader, m->tokens + last, 1);
         ms[i] = bench_ms_since(start);
     }
     if (status == CLI_DONE) one->decode_ms = bench_median(ms, DECODE_STEPS);
@@ -220,7 +161,7 @@ typedef struct modes_row {
 } modes_row;
 
 static int ascending(const void *a, const void *b) {
-    double x = ((const score *)a)->divergence, y = ((const score *)b)->divergence;
+    double x = ((const score_row *)a)->kl, y = ((const score_row *)b)->kl;
     return (x > y) - (x < y);
 }
 
@@ -228,15 +169,15 @@ static modes_row row_of(const modes *m, mode *one) {
     double loss = 0, sum = 0;
     int n = m->n_tokens, n_same = 0;
     for (int i = 0; i < n; i++) {
-        loss += one->scores[i].loss;
-        sum += one->scores[i].divergence;
-        n_same += one->scores[i].same_top;
+        loss += one->scores[i].nll;
+        sum += one->scores[i].kl;
+        n_same += one->scores[i].top_agrees;
     }
     qsort(one->scores, (size_t)n, sizeof *one->scores, ascending);
     return (modes_row){
         .perplexity = kvt_exp(loss / m->n_known),
         .mean = sum / n,
-        .rare = one->scores[n - 1 - n / 1000].divergence,
+        .rare = one->scores[n - 1 - n / 1000].kl,
         .same_top = (double)n_same / n,
         .prefill_rate = 1e3 * n / one->prefill_ms,
         .decode_rate = 1e3 / one->decode_ms,
@@ -248,8 +189,8 @@ static int tell_json(const modes *m, const modes_row *r) {
     for (int i = 0; i < N_MODES; i++, r++)
         json_array_append_new(
             rows, json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "math", mode_names[i], "tokens", m->n_tokens,
-                            "perplexity", r->perplexity, "divergence_mean", r->mean, "divergence_p999", r->rare,
-                            "same_top", r->same_top, "prefill_tokens_per_s", r->prefill_rate, "decode_tokens_per_s",
+                            "ppl", r->perplexity, "kl_mean", r->mean, "kl_p999", r->rare, "top1_agree", r->same_top,
+                            "prefill_tokens_per_s", r->prefill_rate, "decode_tokens_per_s",
                             r->decode_rate));
     return json_print(bench_json("bench modes", m->loaded.team, bench_bandwidth(m->loaded.team), rows));
 }

@@ -1,15 +1,17 @@
 /* perplexity.c - kvtile perplexity: how well a model foresees a text, and what a format of the cache changes in that.
  *
- * The text is read in windows of --ctx tokens, each beginning --stride tokens behind the one before. A window counts the
- * tokens that no window before it counted, so each token of the text but the first is foreseen once, from up to a whole
- * window before it. Where the model wants a start token every window begins with it. */
+ * The text is read in windows of --ctx tokens, each beginning --stride tokens behind the one before. A window counts
+ * the tokens that no window before it counted, so each token of the text but the first is foreseen once, from up to a
+ * whole window before it. Where the model wants a start token every window begins with it. */
 #include "cli.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "prompts.h"
 #include "score.h"
+
+enum { SCORE_ROWS = 128 }; /* tokens of a step */
 
 typedef struct perplexity_options {
     common_options common;
@@ -72,17 +74,10 @@ static double mean_of(const float *x, int64_t n) {
     return sum / (double)n;
 }
 
-/* The square root by Newton's method: numbers here are no bits of a contract, but the C library stays out of the way. */
-static double root_of(double x) {
-    double y = x > 1 ? x : 1;
-    for (int i = 0; i < 64; i++) y = 0.5 * (y + x / y);
-    return x > 0 ? y : 0;
-}
-
 static result result_of(tally *t, bool kl) {
     double n = (double)t->n, mean = t->nll / n, variance = t->nll_squared / n - mean * mean;
     result r = { .ppl = kvt_exp(mean) };
-    r.error = r.ppl * root_of(variance / n);
+    r.error = r.ppl * sqrt(variance > 0 ? variance / n : 0);
     if (!kl) return r;
     qsort(t->kl, (size_t)t->n, sizeof *t->kl, by_size);
     r.kl_mean = mean_of(t->kl, t->n);
@@ -122,8 +117,8 @@ static int rows_count(perplexity *p, size_t first, int at, int n, int n_window, 
 
 static int window_read(perplexity *p, size_t first, size_t counted_from, progress *bar) {
     size_t left = p->text.n - first, span = span_of(p) < left ? span_of(p) : left;
-    int n_window = (int)span + p->bos, status = score_begin(&p->reader);
-    if (status == CLI_DONE && p->opt->kl) status = score_begin(&p->exact);
+    int n_window = (int)span + p->bos, status = score_seek(&p->reader, 0);
+    if (status == CLI_DONE && p->opt->kl) status = score_seek(&p->exact, 0);
     for (int at = 0; at < n_window && status == CLI_DONE && !cli_stop; at += SCORE_ROWS) {
         int32_t tokens[SCORE_ROWS];
         int n = n_window - at < SCORE_ROWS ? n_window - at : SCORE_ROWS;
@@ -213,7 +208,8 @@ static int perplexity_run(perplexity *p) {
     if (status == CLI_DONE) status = sizes_pick(p);
     if (status != CLI_DONE) return status;
     engine_options e = common_engine_options(&p->opt->common);
-    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, p->ctx }, exact = setup;
+    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, p->ctx, SCORE_ROWS },
+                exact = setup;
     exact.k_format = exact.v_format = KVT_F32;
     status = score_open(&p->reader, &p->loaded, &setup);
     if (status == CLI_DONE && p->opt->kl) status = score_open(&p->exact, &p->loaded, &exact);

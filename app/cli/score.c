@@ -23,7 +23,7 @@ static kvt_status cache_open(score_reader *r, const score_setup *s) {
     opt.block_tokens = s->block_tokens;
     opt.sequences_max = 1;
     opt.tokens_max = s->context;
-    opt.batch_tokens_max = SCORE_ROWS;
+    opt.batch_tokens_max = s->rows_max;
     opt.math = s->math;
     opt.workers = r->team;
     opt.log = hear;
@@ -33,36 +33,50 @@ static kvt_status cache_open(score_reader *r, const score_setup *s) {
     return status;
 }
 
+static bool rows_take(score_reader *r, int rows_max) {
+    size_t n = (size_t)rows_max;
+    r->rows = malloc(n * sizeof *r->rows);
+    r->logits = malloc(n * (size_t)model_config_of(r->model)->n_vocab * sizeof *r->logits);
+    for (int i = 0; r->rows && i < rows_max; i++) r->rows[i] = i;
+    return r->rows && r->logits;
+}
+
 int score_open(score_reader *r, const loaded *l, const score_setup *s) {
-    size_t n_vocab = (size_t)model_config_of(l->model)->n_vocab;
     *r = (score_reader){ .model = l->model, .team = l->team };
-    for (int i = 0; i < SCORE_ROWS; i++) r->wanted[i] = i;
-    r->logits = malloc(SCORE_ROWS * n_vocab * sizeof *r->logits);
-    if (!r->logits) return cli_fail("no memory for %d rows of %zu logits", SCORE_ROWS, n_vocab);
+    if (!rows_take(r, s->rows_max)) return cli_fail("no memory for the logits of %d tokens", s->rows_max);
     kvt_status status = cache_open(r, s);
-    if (status == KVT_OK) status = model_state_new(&r->state, l->model, SCORE_ROWS, s->context, s->math, l->team);
+    if (status == KVT_OK) status = model_state_new(&r->state, l->model, s->rows_max, s->context, s->math, l->team);
     if (status == KVT_OK) return CLI_DONE;
-    return cli_fail("reading windows of %d tokens: %s", s->context, kvt_status_text(status));
+    return cli_fail("reading %d tokens: %s", s->context, kvt_status_text(status));
 }
 
 void score_close(score_reader *r) {
     kvt_close(r->cache);
     model_state_free(r->state);
+    free(r->rows);
     free(r->logits);
 }
 
-int score_begin(score_reader *r) {
-    kvt_status status = kvt_seq_truncate(r->cache, r->seq, 0);
-    return status == KVT_OK ? CLI_DONE : cli_fail("beginning a window: %s", kvt_status_text(status));
+int score_seek(score_reader *r, int n) {
+    kvt_status status = kvt_seq_truncate(r->cache, r->seq, n);
+    return status == KVT_OK ? CLI_DONE : cli_fail("going back in the text: %s", kvt_status_text(status));
 }
 
-int score_read(score_reader *r, const int32_t *tokens, int n) {
-    model_step step = { .batch = { 1, &r->seq, &n }, .tokens = tokens, .wanted = r->wanted, .n_wanted = n,
-                        .logits = r->logits };
+static int read_from(score_reader *r, const int32_t *tokens, int n, int first_wanted) {
+    model_step step = { .batch = { 1, &r->seq, &n }, .tokens = tokens, .wanted = r->rows + first_wanted,
+                        .n_wanted = n - first_wanted, .logits = r->logits };
     kvt_status status = kvt_reserve(r->cache, &step.batch);
     if (status == KVT_OK) status = model_forward(r->state, r->cache, &step);
     if (status == KVT_OK) status = kvt_commit(r->cache, &step.batch, tokens);
     return status == KVT_OK ? CLI_DONE : cli_fail("reading the text: %s", kvt_status_text(status));
+}
+
+int score_read(score_reader *r, const int32_t *tokens, int n) {
+    return read_from(r, tokens, n, 0);
+}
+
+int score_read_last(score_reader *r, const int32_t *tokens, int n) {
+    return read_from(r, tokens, n, n - 1);
 }
 
 /* -------------------------------------------------------------------------------------------------- the rows */

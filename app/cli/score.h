@@ -5,13 +5,12 @@
 
 #include "cli.h"
 
-enum { SCORE_ROWS = 128 }; /* tokens of a step: their logits are kept */
-
 typedef struct score_setup {
     kvt_math math;
     kvt_format k_format, v_format;
     int block_tokens;
-    int context; /* tokens of a window */
+    int context;  /* most tokens read in a row */
+    int rows_max; /* most of one step */
 } score_setup;
 
 typedef struct score_reader {
@@ -20,18 +19,19 @@ typedef struct score_reader {
     kvt_cache *cache;
     model_state *state;
     kvt_seq seq;
-    int wanted[SCORE_ROWS];
-    float *logits; /* [SCORE_ROWS][n_vocab] */
+    int *rows;     /* [rows_max] 0, 1, 2, ... */
+    float *logits; /* [rows_max][n_vocab] of the last step */
 } score_reader;
 
 /* CLI_DONE, or CLI_FAILED told on stderr; score_close in either case. */
 int score_open(score_reader *r, const loaded *l, const score_setup *s);
 void score_close(score_reader *r);
 
-/* A window begins: nothing was read yet. */
-int score_begin(score_reader *r);
-/* Up to SCORE_ROWS tokens more; r->logits holds a row behind each. */
+/* Go back to where the first n tokens were read; 0: to the beginning. */
+int score_seek(score_reader *r, int n);
+/* Up to rows_max tokens more, with a row of logits behind each of them, or behind the last alone. */
 int score_read(score_reader *r, const int32_t *tokens, int n);
+int score_read_last(score_reader *r, const int32_t *tokens, int n);
 
 /* Of one position. */
 typedef struct score_row {
@@ -40,7 +40,7 @@ typedef struct score_row {
     bool top_agrees;
 } score_row;
 
-/* Rows 0 .. n - 1 of a reading against the tokens that came next, next[i] behind row i; below 0: none did, and nll
+/* Rows 0 .. n - 1 of a step against the tokens that came next, next[i] behind row i; below 0: none did, and nll
  * stays 0. With `other`, against its rows too. On all threads. */
 void score_rows(const score_reader *r, const score_reader *other, const int32_t *next, int n, score_row *out);
 
