@@ -21,8 +21,8 @@ handmade handmade_good(void) {
 }
 
 static const char *const SPM_TOKENS[] = {
-    "<unk>", "<s>", "</s>", "<0x41>", "<0xC3>", "\xE2\x96\x81", "a", "b", "ab", "\xE2\x96\x81" "a", "\xE2\x96\x81" "ab", "bb",
-    "<w>", "<|end|>"};
+    "<unk>", "<s>", "</s>", "<0x41>", "<0xC3>", "\xE2\x96\x81", "a", "b", "ab", "\xE2\x96\x81" "a",
+    "\xE2\x96\x81" "ab", "bb", "<w>", "<|end|>"};
 static const int32_t SPM_TYPES[] = {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1, 4, 3};
 static const float SPM_SCORES[] = {0, 0, 0, 0, 0, -8, -7, -6, -2, -3, -4, -1, 0, 0};
 

@@ -1,6 +1,7 @@
 /* test_vocabularies.c - small vocabularies of every kind of tokenizer, against the ids that outside references gave
  * (tests/vectors/vocabularies.json). */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <dirent.h>
 #include <pcre2.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "fixture.h"
 #include "handmade.h"
 #include "model/pretokenize.h"
 #include "model/tokenizer.h"
@@ -255,8 +258,65 @@ static void cuts_as_the_reference(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* ------------------------------------------------------------------------------------------ real vocabularies
+ *
+ * They are too large to be kept here. KVTILE_VOCABULARIES names a folder of them, by hand: X.gguf with texts in
+ * X.gguf.inp and a line of ids for each in X.gguf.out, as llama.cpp's models/ has. */
+
+static size_t file_differs(const char *path, char *texts, char *lines) {
+    static const char BETWEEN[] = "\n__ggml_vocab_test__\n";
+    tokenizer *t = handmade_open(path);
+    size_t n = 0, wrong = 0;
+    for (char *next; texts; texts = next, n++) {
+        token_list want = {0}, got = {0};
+        next = strstr(texts, BETWEEN);
+        size_t length = next ? (size_t)(next - texts) : strlen(texts);
+        if (!next && length == 0) break;
+        if (next) next += sizeof BETWEEN - 1;
+        for (char *end = strchr(lines, '\n'), *id; *lines && lines != end; lines = id) {
+            long value = strtol(lines, &id, 10);
+            if (id == lines) break;
+            assert_int_equal(token_list_add(&want, (int32_t)value), KVT_OK);
+            while (*id == ' ') id++;
+        }
+        if (*lines == '\n') lines++;
+        assert_int_equal(tokenizer_encode(t, texts, length, false, &got), KVT_OK);
+        wrong += !ids_same(&want, &got);
+        token_list_free(&want);
+        token_list_free(&got);
+    }
+    tokenizer_close(t);
+    print_message("%s: %zu of %zu texts differ\n", path, wrong, n);
+    return wrong;
+}
+
+static void vocabularies_of_a_folder_agree(void **state) {
+    (void)state;
+    const char *folder = getenv("KVTILE_VOCABULARIES");
+    if (!folder) skip();
+    DIR *d = opendir(folder);
+    size_t wrong = 0;
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+        char path[1024], inputs[1040], outputs[1040];
+        if (n < 5 || strcmp(e->d_name + n - 5, ".gguf") != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        snprintf(inputs, sizeof inputs, "%s.inp", path);
+        snprintf(outputs, sizeof outputs, "%s.out", path);
+        if (access(outputs, R_OK) != 0) continue;
+        char *texts = fixture_read(inputs, NULL), *lines = fixture_read(outputs, NULL);
+        wrong += file_differs(path, texts, lines);
+        free(texts);
+        free(lines);
+    }
+    closedir(d);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vocabularies_of_a_folder_agree),
         cmocka_unit_test(cuts_as_the_reference),
         cmocka_unit_test(encodes_as_the_reference),
         cmocka_unit_test(decodes_as_the_reference),
