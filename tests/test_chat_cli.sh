@@ -144,6 +144,11 @@ said "loaded" "Goodbye.\n" -m "$model" -n 24 --load "$dir/ann.json"
 check "a loaded chat goes on with the same answer" test "$(cat "$dir/out")" = "${answer[4]}"
 said "draws" "$ask\n/regen\n/regen\n" -m "$model" -n 24 --temp 1 --seed 5
 check "/regen draws anew" test "$(sort -u "$dir/out" | wc -l)" -gt 2
+if [ -e /dev/full ]; then
+    echo One | "$kvtile" chat -m $talkative -n 3 >/dev/full 2>"$dir/err"
+    check "a full disk fails" test $? = 1
+    tells "a full disk is told" '^kvtile: stdout: No space left'
+fi
 "$kvtile" chat -m "$model" -n 2000 < <(echo "Tell a very long story."; sleep 20) 2>"$dir/err" | head -c 1 >/dev/null
 check "a closed stdout ends the chat" test ! -s "$dir/err"
 
@@ -214,8 +219,12 @@ shows "the terminal is as it was" ' icanon '
 pane kill-server
 
 check "the history is its owner's" test "$(stat -c %a "$XDG_STATE_HOME/kvtile/history")" = 600
-begins 40 "TERM=tmux-256color NO_COLOR=1"
+begins 40 "TERM=tmux-256color NO_COLOR=1 LC_ALL=C"
 shows "a narrow terminal" '^> *$'
+types '한국어'
+keys Left BSpace
+shows "wide characters in the C locale too" '^> 한어'
+keys C-c
 keys Up Up
 shows "yesterday's lines" '^> In one word:'
 keys C-c C-u

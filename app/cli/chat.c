@@ -105,7 +105,7 @@ void chat_answer(chat_session *s) {
     progress_clear(&s->progress);
     if (cost.said > 0) chat_print_end(s);
     if (s->reader_gone) return;
-    if (status != KVT_OK) s->failed = cli_fail("%s; the message is taken back", err.text);
+    if (status != KVT_OK) s->failed = cli_fail("%s; the conversation is as it was", err.text);
     else if (cost.said > 0) chat_cost(s, &cost);
     else screen_dim(&s->screen, "stopped before the first word; nothing has changed");
     if (s->screen.terminal) fputc('\n', stderr);
@@ -201,7 +201,8 @@ static int session(chat_session *s) {
     if (s->screen.terminal) chat_banner(s);
     while (!s->leave && !s->reader_gone && !chat_leave && talk_on(s, &asked)) continue;
     if (chat_leave) return CLI_INTERRUPTED;
-    return s->screen.terminal ? CLI_DONE : s->failed;
+    /* Somebody at a terminal has seen what failed, and went on. */
+    return s->screen.terminal && !s->reader_gone ? CLI_DONE : s->failed;
 }
 
 static int chat_run(const void *options) {

@@ -15,7 +15,8 @@
 int screen_columns(void) {
     struct winsize size;
     const char *columns = getenv("COLUMNS");
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    for (int fd = STDERR_FILENO; fd >= STDIN_FILENO; fd--)
+        if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     int n = columns ? atoi(columns) : 0;
     return n > 0 ? n : 100;
 }
@@ -42,11 +43,23 @@ chat_screen screen_find(void) {
 
 /* ------------------------------------------------------------------------------------------------ lines */
 
+static void line_put(const chat_screen *s, const char *line) {
+    wrap w = wrap_of(screen_columns());
+    byte_list out = { 0 };
+    if (s->terminal && wrap_add(&w, line, strlen(line), &out) == KVT_OK && wrap_end(&w, &out) == KVT_OK)
+        fwrite(out.at, 1, out.n, stderr);
+    else fputs(line, stderr);
+    wrap_free(&w);
+    byte_list_free(&out);
+}
+
 static void say(const chat_screen *s, bool dim, const char *format, va_list args) {
     char line[2 * 4096];
     vsnprintf(line, sizeof line, format, args);
     file_one_line(line);
-    fprintf(stderr, "%s%s%s\n", dim && s->colour ? "\033[2m" : "", line, dim && s->colour ? "\033[0m" : "");
+    fputs(dim && s->colour ? "\033[2m" : "", stderr);
+    line_put(s, line);
+    fputs(dim && s->colour ? "\033[0m\n" : "\n", stderr);
 }
 
 void screen_say(const chat_screen *s, const char *format, ...) {
