@@ -176,9 +176,8 @@ static void cut_in_time(piece_walk *w, char *text, const char *part) {
 
 static void long_texts_are_cut_in_linear_time(void **state) {
     (void)state;
-    const char *const rows[] = {"llama-bpe", "qwen35", "tekken", "deepseek-llm", "deepseek-v3"};
-    const char *const parts[] = {" ",        "\n",           "a",        "A",            "7",  "!",  "'s",
-                                 "\xCC\x81", "\xEA\xB0\x80", "\xC2\xA0", "\xE3\x80\x80", "Aa", " x", "  \n"};
+    const char *const rows[] = {"llama-bpe", "tekken", "deepseek-llm", "deepseek-v3"};
+    const char *const parts[] = {" ", "\n", "a", "A", "'s", "\xCC\x81", "\xEA\xB0\x80", "\xE3\x80\x80", " x"};
     char *text = calloc(1, LONG + 8);
     assert_non_null(text);
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
