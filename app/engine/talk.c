@@ -162,8 +162,8 @@ int talk_room(const talk *t) {
     return t->tokens_max < share ? t->tokens_max : share;
 }
 
-/* The fewest turns that have to go so that the others and `room` fit, with slack if any goes and one can stay beside the
- * last, and the first one's head as it is then.
+/* The fewest turns that have to go so that the others and `room` fit, with slack if any goes and one can stay beside
+ * the last, and the first one's head as it is then.
  * KVT_E_LIMIT: not even the last one alone does; *need says what it takes. */
 static kvt_status find_room(const talk *t, int room, int *n_gone, token_list *head, int *need) {
     int rest = tokens_from(t, 0), most = context_of(t) - room;
