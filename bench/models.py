@@ -11,12 +11,14 @@ model, so that llama.cpp and kvtile load the new file as they load that one:
 
 --shape file is the shape of that file; 1b is Llama-3.2-1B's (width 2048, 16 layers, 32
 query and 8 kv heads of 64, ffn 8192) with the file's vocabulary. Every matrix has the
-type asked for: F16, BF16, Q8_0, Q4_0 or Q4_1, the embedding as well, which is the output
-matrix too where the file has none of its own. Norms are ones in F32.
+type asked for, the embedding as well, which is the output matrix too where the file has
+none of its own. Norms are ones in F32.
 
 A weight is drawn from a normal distribution of variance 1 / columns, so that activations
 keep their size from layer to layer. A matrix's numbers depend on --seed and its place
-alone: files of one seed and shape hold the same model, rounded to each type.
+alone: files of one seed and shape hold the same model, rounded to each type. Types that
+the gguf package only reads (Q2_K to Q6_K, IQ4_NL, IQ4_XS) are blocks of random bytes with
+scales that give the same variance; their rows are a multiple of 256 (32 for IQ4_NL) long.
 """
 
 import argparse
@@ -30,7 +32,11 @@ try:
 except ImportError:
     sys.exit("models.py: no gguf or no numpy in this Python; see the top of this file")
 
-TYPES = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
+TYPES = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
+# Drawn as bytes: where a block has its scale, and that of its minima, which is so many times
+# as large that they take the mean off.
+DRAWN = {"IQ4_NL": (0, None, 0), "IQ4_XS": (0, None, 0), "Q2_K": (80, 82, 1.5), "Q3_K": (108, None, 0),
+         "Q4_K": (0, 2, 7.5), "Q5_K": (0, 2, 15.5), "Q6_K": (208, None, 0)}
 # The writer sets these itself, or they describe what the other file's weights were made of.
 LEFT_OUT = ("GGUF.", "general.", "quantize.")
 
@@ -114,11 +120,29 @@ class Like:
             yield key, changed.get(key, field.contents()), field.types[0], element
 
 
+def drawn_blocks(n, draw, kind, scale):
+    d_at, m_at, ratio = DRAWN[kind.name]
+    blocks = draw.integers(0, 256, (n, gguf.GGML_QUANT_SIZES[kind][1]), numpy.uint8)
+    for at, value in ((d_at, scale), (m_at, scale * ratio)):
+        if at is not None:
+            blocks[:, at : at + 2] = numpy.frombuffer(numpy.float16(value).tobytes(), numpy.uint8)
+    return blocks
+
+
+def drawn_weights(dims, draw, kind):
+    sample = drawn_blocks(1000, draw, kind, 1)
+    spread = gguf.quants.dequantize(sample, kind).std()
+    block = gguf.GGML_QUANT_SIZES[kind][0]
+    return drawn_blocks(dims[0] * dims[1] // block, draw, kind, dims[1] ** -0.5 / spread)
+
+
 def weights(dims, place, seed, kind):
     """The bytes of one tensor: `dims` as Shape.tensors gives them, `place` its number."""
     if len(dims) == 1:
         return numpy.ones(dims, numpy.float32)
     draw = numpy.random.default_rng([seed, place])
+    if kind.name in DRAWN:
+        return drawn_weights(dims, draw, kind)
     drawn = draw.standard_normal(dims, numpy.float32)
     drawn *= dims[1] ** -0.5
     return gguf.quants.quantize(drawn, kind)
@@ -127,7 +151,8 @@ def weights(dims, place, seed, kind):
 def write(path, like, shape, kind, seed):
     writer = gguf.GGUFWriter(path, like.arch)
     writer.add_name(f"random weights, {kind.name}")
-    writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{kind.name}"])
+    names = gguf.LlamaFileType.__members__
+    writer.add_file_type(next(names[name] for name in (f"MOSTLY_{kind.name}", f"MOSTLY_{kind.name}_S") if name in names))
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     for option in like.options(shape):
         writer.add_key_value(*option)
@@ -152,7 +177,7 @@ def arguments():
     parser.add_argument("--like", required=True, type=pathlib.Path,
                         help="a GGUF file: tokenizer, options and, by default, shape")
     parser.add_argument("--shape", choices=("file", *SHAPES), default="file")
-    parser.add_argument("--type", choices=TYPES, default="F16", help="of every matrix")
+    parser.add_argument("--type", choices=(*TYPES, *DRAWN), default="F16", help="of every matrix")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("out", type=pathlib.Path)
     return parser.parse_args()

@@ -273,6 +273,8 @@ static codes codes_of(const char *path, int bits, const float *x, int n) {
     codes c = {n, bits, bits == 8 ? 127 : 32767, guard_alloc((size_t)n * bytes, bytes), floats(n_blocks),
                floats(n_blocks), guard_alloc(n_blocks * 4, 4), guard_alloc(n_blocks * 4, 4)};
     const kernels *k = kernels_of(path);
+    memset(c.sum, 0xff, n_blocks * 4);
+    memset(c.half, 0xff, n_blocks * 4);
     (bits == 8 ? k->quantise8 : k->quantise16)(x, n, c.q, c.s, c.fs, c.sum, c.half);
     return c;
 }
