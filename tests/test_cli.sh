@@ -58,6 +58,8 @@ says "o['tokens'] == json.load(open('$dir/first'))['samples'][1]['tokens']" "alo
 status 0 "inspect" "$kvtile" inspect -m "$tiny" --json
 says "o['arch'] == 'llama' and o['n_layers'] == 2 == len(o['layers']) and o['n_vocab'] == 320 and o['context_train'] == 512" "inspect"
 says "o['layers'][0] == {'kind': 'full', 'n_heads': 8, 'n_heads_kv': 1, 'dim_k': 16, 'dim_v': 16, 'window': 0}" "inspect layers"
+status 0 "inspect of many types" "$kvtile" inspect tests/vectors/family-llama-blocks.gguf
+for type in Q2_K Q3_K Q4_K Q5_K Q6_K Q5_0 Q5_1 IQ4_NL IQ4_XS F32; do check "inspect counts $type" grep -q "$type [13]" "$dir/out"; done
 
 # ---- Benches: the rows they promise, and the figures that do not depend on the machine.
 common="set(o) == {'command', 'cpu', 'threads', 'bandwidth_read', 'rows'} and o['bandwidth_read'] > 0"

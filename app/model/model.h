@@ -52,7 +52,7 @@ typedef struct model_info {
     char name[128];      /* general.name, "" where the file has none */
     size_t weights_bytes; /* of the tensors as they lie in the file */
     size_t n_weights;     /* elements of all tensors */
-    char types[128];      /* tensor types and their counts: "Q4_1 210, Q8_0 1, F32 61" */
+    char types[256];      /* tensor types and their counts: "Q4_1 210, Q8_0 1, F32 61" */
     char special[192];    /* what a plain Llama has not: "biases, norm of each head"; "" for nothing */
 } model_info;
 

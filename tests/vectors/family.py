@@ -30,6 +30,7 @@ CONTEXT = 128
 # config: transformers' own words, on top of COMMON. keys: what the file says besides, behind the prefix.
 # pairs: the file holds the rows of q and k reordered into pairs (GGUF's llama); otherwise as transformers has them.
 # prompts: lengths; `context`: of the engine that reads one. factors: name and function of a tensor of factors.
+# types: of the matrices, in the order of the model's parameters, where they are others than usual.
 
 COMMON = dict(
     vocab_size=VOCAB, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
@@ -134,6 +135,13 @@ MODELS = {
                     rope_parameters=rope(partial_rotary_factor=0.5)),
     ),
     "olmo2": dict(arch="olmo2", cls="Olmo2", prompts=[40], config=dict(tie_word_embeddings=False)),
+    "llama-blocks": dict(
+        arch="llama", cls="Llama", pairs=True, prompts=[40],
+        config=dict(hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_attention_heads=4,
+                    num_key_value_heads=1, head_dim=16, tie_word_embeddings=False),
+        types=[Quant.Q2_K, Quant.Q3_K, Quant.IQ4_NL, Quant.Q6_K, Quant.Q5_0, Quant.Q4_K, Quant.Q5_K, Quant.IQ4_XS,
+               Quant.Q5_1],
+    ),
 }  # fmt: skip
 
 # transformers' names of the parts of a layer; those that a model has not are passed over.
@@ -175,6 +183,32 @@ def random_weights(model, rng):
         p.data = torch.from_numpy(value.astype(np.float32))
 
 
+# Where scales and minima lie in blocks that the package reads but does not make: those are drawn.
+SCALES = {Quant.IQ4_NL: 0, Quant.IQ4_XS: 0, Quant.Q2_K: 80, Quant.Q3_K: 108, Quant.Q4_K: 0, Quant.Q5_K: 0, Quant.Q6_K: 208}
+MINIMA = {Quant.Q2_K: 82, Quant.Q4_K: 2, Quant.Q5_K: 2}
+
+
+def put_half(blocks, at, values):
+    blocks[:, at : at + 2] = np.asarray(values, dtype="<f2").reshape(-1, 1).view(np.uint8)
+
+
+def drawn(data, kind, rng):
+    """Blocks of any codes, with scales and minima such that their values have the data's deviation and a mean of 0."""
+    columns, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = rng.integers(0, 256, (data.size // columns, size), dtype=np.uint8)
+
+    def values(scale, minimum):
+        put_half(blocks, SCALES[kind], scale)
+        if kind in MINIMA:
+            put_half(blocks, MINIMA[kind], minimum)
+        return gguf.quants.dequantize(blocks, kind)
+
+    share = -values(1, 0).mean() / values(0, 1).mean() if kind in MINIMA else 0
+    scales = data.std() / values(1, share).std() * rng.uniform(0.7, 1.3, len(blocks))
+    values(scales, share * scales)
+    return blocks.reshape(*data.shape[:-1], -1)
+
+
 def gguf_name(name, arch):
     outside = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
     stem, kind = name.rsplit(".", 1)
@@ -191,7 +225,7 @@ def pairs_from_halves(data, n_heads):
     return np.ascontiguousarray(rows.swapaxes(1, 2)).reshape(data.shape)
 
 
-def write_tensors(writer, row, config, model, types):
+def write_tensors(writer, row, config, model, types, rng):
     """Each weight goes to the file in the next of the types and comes back to the model as the file's reader sees it."""
     turn = 0
     for name, p in model.named_parameters():
@@ -202,7 +236,7 @@ def write_tensors(writer, row, config, model, types):
             turn += 1
             if data.shape[1] % 32 and kind != Quant.F32:
                 kind = Quant.F16
-            coded = gguf.quants.quantize(data, kind)
+            coded = drawn(data, kind, rng) if kind in SCALES else gguf.quants.quantize(data, kind)
             p.data = torch.from_numpy(gguf.quants.dequantize(coded, kind).astype(np.float32).reshape(data.shape))
         else:
             coded = data
@@ -273,7 +307,7 @@ def make(name, row, out, types):
     writer.add_name("tiny")  # llama.cpp takes a file with phi3 in its name for the real one, and misses its tokens
     add_config(writer, row, config)
     add_tokenizer(writer)
-    write_tensors(writer, row, config, model, types)
+    write_tensors(writer, row, config, model, types, rng)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -294,7 +328,9 @@ def main():
     parser.add_argument("--float", action="store_true", help="all weights F32")
     args = parser.parse_args()
     types = [Quant.F32] if args.float else [Quant.Q8_0, Quant.Q8_0, Quant.F16, Quant.Q4_0]
-    runs = [run for name, row in MODELS.items() for run in make(name, row, args.out, types)]
+    runs = []
+    for name, row in MODELS.items():
+        runs += make(name, row, args.out, types if args.float else row.get("types", types))
     logits = np.concatenate([run.pop("logits") for run in runs])
     (args.out / "family.f32").write_bytes(logits.astype("<f4").tobytes())
     lines = ",\n".join("  " + json.dumps(run) for run in runs)
