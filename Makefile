@@ -91,7 +91,7 @@ $(OUT)/lib/%.o: lib/%.c
 $(OUT)/app/%.o: app/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp $(PKG_CFLAGS) -c $< -o $@
-$(OUT)/app/cli/manual.o: BASE += -DKVT_BUILD_DATE='"$(DATE)"'
+$(OUT)/app/command/manual.o: BASE += -DKVT_BUILD_DATE='"$(DATE)"'
 $(OUT)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) -Iapp -Itests $(PKG_CFLAGS) -c $< -o $@

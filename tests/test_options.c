@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/cli.h"
-#include "cli/completion.h"
+#include "command/completion.h"
 
 /* ------------------------------------------------------------------------------------------------ texts */
 

@@ -22,7 +22,7 @@ may() {
     engine:model) ;;
     plan:file | plan:model | plan:plot) ;;
     server:engine) ;;
-    cli:file | cli:model | cli:plan | cli:plot | cli:engine | cli:server) ;;
+    cli:command | cli:file | cli:model | cli:plan | cli:plot | cli:engine | cli:server) ;;
     *) return 1 ;;
     esac
 }

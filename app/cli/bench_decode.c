@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/text.h"
 #include "plot/plot.h"
 
 /* What is measured for the picture's arithmetic roof. */
@@ -184,7 +185,7 @@ static bool title_of(const loaded *l, byte_list *out) {
     const char *name = model_info_of(l->model)->name, *slash = strrchr(l->path, '/');
     if (!name[0]) name = slash ? slash + 1 : l->path;
     snprintf(line, sizeof line, "Roofline of decoding: %s", name);
-    file_one_line(line);
+    text_one_line(line);
     return utf8_repair(line, strlen(line) + 1, out) == KVT_OK;
 }
 

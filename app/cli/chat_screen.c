@@ -10,6 +10,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 /* ------------------------------------------------------------------------------------------ what it can show */
 
 int screen_columns(void) {
@@ -56,7 +58,7 @@ static void line_put(const chat_screen *s, const char *line) {
 static void say(const chat_screen *s, bool dim, const char *format, va_list args) {
     char line[2 * 4096];
     vsnprintf(line, sizeof line, format, args);
-    file_one_line(line);
+    text_one_line(line);
     fputs(dim && s->colour ? "\033[2m" : "", stderr);
     line_put(s, line);
     fputs(dim && s->colour ? "\033[0m\n" : "\n", stderr);
@@ -142,7 +144,7 @@ void chat_banner(const chat_session *s) {
     part(&p, "%s of %s weights", show_bytes((double)m->weights_bytes).text, main_type(m->types).text);
     part(&p, "%s", chat_name(c));
     if (s->screen.colour) fprintf(stderr, "\033[1m");
-    file_one_line(p.text);
+    text_one_line(p.text);
     fprintf(stderr, "%s%s\n", p.text, s->screen.colour ? "\033[0m" : "");
     banner_cache(s);
     screen_dim(&s->screen, "/help lists commands, Ctrl-C stops an answer, Ctrl-D leaves");

@@ -1,4 +1,5 @@
-/* cli.h - what the commands of the program share: options that several have, how failures are told, how work is shown.
+/* cli.h - what the commands of the program share: options that several have, the model they run,
+ * how work is shown.
  *
  * A command is a row of commands.c's table and a file of its own. It prints its result on stdout and everything else on
  * stderr. */
@@ -12,20 +13,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "command/command.h"
 #include "engine/engine.h"
 #include "model/model.h"
-#include "options.h"
-
-/* ------------------------------------------------------------------------------------------ exit statuses */
-
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
-
-/* "kvtile: ..." on stderr; returns CLI_FAILED. */
-int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, and where to look; returns CLI_USAGE. */
-int cli_usage(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, and work goes on. */
-void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---------------------------------------------------------------------------------- models and machines */
 
@@ -97,8 +87,6 @@ const char *model_path(const char *given);
 /* Not 0 once Ctrl-C was pressed (or SIGTERM came); the second time ends the process at once. */
 extern volatile sig_atomic_t cli_stop;
 void cli_catch_interrupt(void);
-/* Flush stdout. CLI_DONE: written, or nobody reads any more (a closed pipe is no failure); CLI_FAILED: told. */
-int cli_flush(void);
 
 /* ------------------------------------------------------------------------------------------- showing */
 

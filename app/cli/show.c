@@ -1,4 +1,4 @@
-/* show.c - what the program says besides its results: failures, warnings, a progress bar, numbers for people, JSON. */
+/* show.c - what the program says besides its results: a progress bar, numbers for people, JSON; and Ctrl-C. */
 #include "cli.h"
 
 #include <errno.h>
@@ -9,40 +9,7 @@
 
 #include "base/sys.h"
 
-/* --------------------------------------------------------------------------------------------- sentences */
-
-static void say(const char *format, va_list args) {
-    char line[2 * 4096]; /* a path at its longest, and a sentence */
-    vsnprintf(line, sizeof line, format, args);
-    file_one_line(line);
-    fprintf(stderr, "kvtile: %s\n", line);
-}
-
-int cli_fail(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    say(format, args);
-    va_end(args);
-    return CLI_FAILED;
-}
-
-int cli_usage(const char *name, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    say(format, args);
-    va_end(args);
-    fprintf(stderr, "try: kvtile %s%s--help\n", name, name[0] ? " " : "");
-    return CLI_USAGE;
-}
-
-void cli_warn(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    say(format, args);
-    va_end(args);
-}
-
-/* --------------------------------------------------------------------------------------- stdout and Ctrl-C */
+/* --------------------------------------------------------------------------------------- ---------- Ctrl-C */
 
 volatile sig_atomic_t cli_stop;
 
@@ -55,12 +22,6 @@ void cli_catch_interrupt(void) {
     struct sigaction once = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
     sigaction(SIGINT, &once, NULL);
     sigaction(SIGTERM, &once, NULL);
-}
-
-int cli_flush(void) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return CLI_DONE;
-    if (errno == EPIPE) return CLI_DONE;
-    return cli_fail("stdout: %s", strerror(errno));
 }
 
 /* ------------------------------------------------------------------------------------------ progress bar */

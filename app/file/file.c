@@ -14,17 +14,11 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "kvtile_ops.h"
 #include "table.h"
 
 /* -------------------------------------------------------------------------------------------- errors */
-
-void file_one_line(char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7F) *text = '?';
-    }
-}
 
 kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, const char *format, ...) {
     enum { NAME_MAX_SHOWN = 240 }; /* a longer path loses its beginning, so that the sentence keeps its room */
@@ -37,7 +31,7 @@ kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, co
     va_start(args, format);
     vsnprintf(err->text + used, sizeof err->text - (size_t)used, format, args);
     va_end(args);
-    file_one_line(err->text);
+    text_one_line(err->text);
     return status;
 }
 

@@ -46,10 +46,6 @@ void file_close(model_file *f); /* NULL is fine */
 kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Control characters become '?': what comes from a file or a command line stays one line, and a terminal obeys nothing
- * in it. */
-void file_one_line(char *text);
-
 /* ---------------------------------------------------------------------------------------------- keys */
 
 /* Bytes in the file, without a 0 behind them. FILE_SHOW(t) is for "%.*s" in a message. */

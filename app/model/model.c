@@ -1,6 +1,7 @@
 /* model.c - a model opened and closed: description, tokenizer, chat template and weights of one file together. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "weights.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static void info_read(model_info *info, const model_file *f, const model_arch *a
     *info = (model_info){ 0 };
     if (file_has(f, "general.name") && file_string(f, "general.name", &name, NULL) == KVT_OK)
         snprintf(info->name, sizeof info->name, "%.*s", FILE_SHOW(name));
-    file_one_line(info->name);
+    text_one_line(info->name);
     for (size_t i = 0; i < file_tensor_count(f); i++) {
         const file_tensor *t = file_tensor_at(f, i);
         size_t n = 1;

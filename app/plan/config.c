@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 kvt_status config_fail(const config *c, kvt_status status, const char *format, ...) {
     char what[300];
     va_list args;
@@ -14,7 +16,7 @@ kvt_status config_fail(const config *c, kvt_status status, const char *format, .
     va_end(args);
     if (c->err) {
         snprintf(c->err->text, sizeof c->err->text, "%.200s: %s", c->path, what);
-        file_one_line(c->err->text);
+        text_one_line(c->err->text);
     }
     return status;
 }

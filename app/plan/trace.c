@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "numbers.h"
 
 enum { LINE_BYTES_MAX = 64 << 20, BLOCKS_MAX = 1 << 20, TOKENS_MAX = 1 << 30 };
@@ -35,7 +36,7 @@ static kvt_status fail(const reading *r, kvt_status status, const char *format, 
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    file_one_line(what);
+    text_one_line(what);
     if (r->err && r->line_number > 0)
         snprintf(r->err->text, sizeof r->err->text, "%.200s: line %" PRId64 ": %s", r->path, r->line_number, what);
     else if (r->err) snprintf(r->err->text, sizeof r->err->text, "%.200s: %s", r->path, what);

@@ -1,15 +1,30 @@
-/* options.h - commands and their options as rows of tables, from which everything is made that a user or a shell wants
- * of them: parsing (options.c, values.c), suggestions (near.c), the help (help.c), manual pages (manual.c), completion
- * (completion.c). Rows of several commands are in rows.c.
+/* command.h - the door of the command line: commands and their options as rows of tables, from which everything is
+ * made that a user or a shell wants of them: finding the command (line.c), parsing (options.c, values.c), suggestions
+ * (near.c), the help (help.c), manual pages (manual.c), completion (completion.c). And what every command says the
+ * same way: what went wrong, and with which exit status (tell.c).
  *
- * All rows are static const. A value lands in the command's own struct, so a row says where in it: offsetof. */
-#ifndef APP_OPTIONS_H
-#define APP_OPTIONS_H
+ * All rows are static const. A value lands in the command's own struct, so a row says where in it: offsetof. Knows
+ * nothing of what commands do. */
+#ifndef APP_COMMAND_H
+#define APP_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* ------------------------------------------------------------------------------------------ exit statuses */
+
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+/* "kvtile: ..." on stderr; returns CLI_FAILED. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, and where to look; returns CLI_USAGE. */
+int cli_usage(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, and work goes on. */
+void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Flush stdout. CLI_DONE: written, or nobody reads any more (a closed pipe is no failure); CLI_FAILED: told. */
+int cli_flush(void);
 
 /* --------------------------------------------------------------------------------------------- options */
 
@@ -86,7 +101,7 @@ typedef struct command {
 #define COMMAND_OPTIONS(rows) .options = rows, .n_options = sizeof rows / sizeof rows[0]
 #define COMMAND_EXAMPLES(rows) .examples = rows, .n_examples = sizeof rows / sizeof rows[0]
 
-/* The table of all of them, commands.c. */
+/* The table of all of them, which the program defines. */
 extern const command *const commands[];
 extern const int n_commands;
 

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "cli.h"
 
 bool completion_takes_value(const option *o) {
     return o->kind != OPTION_FLAG;

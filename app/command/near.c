@@ -1,5 +1,5 @@
 /* near.c - the word that somebody who mistyped meant, by the number of slips between the two. */
-#include "options.h"
+#include "command.h"
 
 #include <string.h>
 

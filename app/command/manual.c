@@ -1,13 +1,15 @@
 /* manual.c - kvtile manual: the manual pages in roff, from the rows of commands and options and the prose here.
  *
  * Only requests that groff and mandoc have in common are used: .TH .SH .SS .TP .PP .nf .fi .RS .RE. */
-#include "cli.h"
+#include "command.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "kvtile.h"
 
 /* ----------------------------------------------------------------------------------------------- prose */
 

@@ -1,5 +1,5 @@
 /* values.c - the values of options: text to value and back, and the sentence for a text that is none. */
-#include "cli.h"
+#include "command.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* help.c - what --help prints: usage, what the command is about, its options with their defaults, examples. */
-#include "cli.h"
+#include "command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef APP_COMPLETION_H
 #define APP_COMPLETION_H
 
-#include "options.h"
+#include "command.h"
 
 void completion_bash(FILE *to);
 void completion_zsh(FILE *to);

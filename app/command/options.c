@@ -1,5 +1,5 @@
 /* options.c - a command line, read by the rows of its command. What values are is values.c's. */
-#include "cli.h"
+#include "command.h"
 
 #include <string.h>
 
