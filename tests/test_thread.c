@@ -222,18 +222,29 @@ static void count_by_others(void *ctx, int item, int worker) {
     for (uint64_t start = sys_now_ns(); sys_now_ns() - start < 1000;) {}
 }
 
-/* Once may be an accident. Twice in a row: no items for at least the 10 ms of a trial, and then again some. */
-static void test_a_worker_that_stalls_sits_out(void **state) {
-    (void)state;
-    kvt_workers *team = team_of(2);
+/* Stalls twice in a row; does the other then take none of the items for the next 5 ms? */
+static bool sits_out(kvt_workers *team) {
     for (int run = 0; run < 2; run++) {
         stall s = {false, 0};
         kvt_workers_run(team, 2, sleep_in_an_item, &s);
         assert_true(s.begun);
     }
     stall s = {false, 0};
-    kvt_workers_run(team, 5000, count_by_others, &s); /* 5 ms of the caller's alone */
-    assert_int_equal(s.n_by_others, 0);
+    kvt_workers_run(team, 5000, count_by_others, &s);
+    return s.n_by_others == 0;
+}
+
+/* Once may be an accident. Twice in a row: no items for at least the 10 ms of a trial, and then again some. Where other
+ * programs want the processors, the caller may itself be away while it should see the stall: then once more. */
+static void test_a_worker_that_stalls_sits_out(void **state) {
+    (void)state;
+    kvt_workers *team = team_of(2);
+    for (int attempt = 0; !sits_out(team); attempt++) {
+        assert_true(attempt < 10);
+        kvt_workers_close(team);
+        team = team_of(2);
+    }
+    stall s = {false, 0};
     for (uint64_t start = sys_now_ns(); s.n_by_others == 0 && sys_now_ns() - start < 20000000000u;)
         kvt_workers_run(team, 1000, count_by_others, &s);
     assert_true(s.n_by_others > 0);
