@@ -82,7 +82,7 @@ program: $(OUT)/kvtile
 ifeq ($(MODE),release)
 program: kvtile
 kvtile: $(OUT)/kvtile
-	@cp $< $@
+	@cp -f $< $@
 endif
 
 $(OUT)/lib/%.o: lib/%.c
@@ -210,7 +210,7 @@ install: all man ## PREFIX (/usr/local) and DESTDIR as usual
 	install -m 644 $(OUT)/$(MAN1)/*.1 $(DESTDIR)$(PREFIX)/$(MAN1)/
 	for file in $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION); do \
 	    install -m 644 $(OUT)/$$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
-uninstall:
+uninstall: ## remove what install laid down
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a \
 	    lib/libkvtile.so.$(SOVERSION) lib/libkvtile.so lib/pkgconfig/kvtile.pc $(MAN1)/kvtile.1 $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION))
 	rm -f $(DESTDIR)$(PREFIX)/$(MAN1)/kvtile-*.1

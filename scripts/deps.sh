@@ -36,9 +36,11 @@ if [ "${1:-}" = test ]; then
     want jq has jq
     want bc has bc
     want mandoc has mandoc
+    want groff-base has groff
     want zsh has zsh
     want fish has fish
     want tmux has tmux
+    want procps has pgrep
 fi
 [ -n "$need" ] || exit 0
 

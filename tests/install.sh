@@ -11,14 +11,13 @@ ok() { passed=$((passed + 1)); }
 make -s install DESTDIR="$root" PREFIX=/opt/kvtile >/dev/null
 prefix=$root/opt/kvtile
 for file in bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a lib/libkvtile.so lib/libkvtile.so.0 \
-    lib/pkgconfig/kvtile.pc share/man/man1/kvtile.1 share/man/man1/kvtile-run.1 share/man/man1/kvtile-inspect.1 \
-    share/man/man1/kvtile-bench.1 share/bash-completion/completions/kvtile share/zsh/site-functions/_kvtile \
+    lib/pkgconfig/kvtile.pc share/man/man1/kvtile.1 share/bash-completion/completions/kvtile share/zsh/site-functions/_kvtile \
     share/fish/vendor_completions.d/kvtile.fish; do
     [ -e "$prefix/$file" ] || { echo "install.sh: $file is missing"; exit 1; }
 done
 ok
 # Pages and scripts are what the installed program writes.
-for command in "" run inspect bench; do
+for command in "" run chat inspect plan simulate perplexity bench; do
     "$prefix/bin/kvtile" manual $command | cmp - "$prefix/share/man/man1/kvtile${command:+-$command}.1"
 done
 "$prefix/bin/kvtile" completion bash | cmp - "$prefix/share/bash-completion/completions/kvtile"

@@ -28,7 +28,10 @@ for line in "help run x" "help bench decode x" "manual run x" "manual run --writ
     # shellcheck disable=SC2086
     status 2 "$line" "$kvtile" $line
 done
-for name in run inspect bench "bench decode" help manual completion; do
+measurements=$("$kvtile" help bench | sed -nE 's/^  ([a-z]+) .*/bench \1/p')
+mapfile -t names < <("$kvtile" help | sed -nE 's/^  ([a-z]+) .*/\1/p' && echo "$measurements")
+check "the lists name commands" test "${#names[@]}" -ge 18
+for name in "${names[@]}"; do
     # shellcheck disable=SC2086
     check "help $name is $name --help" cmp -s <("$kvtile" help $name) <("$kvtile" $name --help)
     # shellcheck disable=SC2086
@@ -38,7 +41,7 @@ done
 # ---- The manual pages.
 status 0 "all pages" "$kvtile" manual --write "$dir"
 refused "a folder that is not there" nowhere "No such file" -- "$kvtile" manual --write "$dir/nowhere"
-for name in kvtile kvtile-run kvtile-inspect kvtile-bench; do check "$name.1" grep -q "^.TH" "$dir/$name.1"; done
+for name in kvtile kvtile-{run,chat,inspect,plan,simulate,perplexity,bench}; do check "$name.1" grep -q "^.TH" "$dir/$name.1"; done
 check "a measurement is on its family's page" cmp -s "$dir/kvtile-bench.1" <("$kvtile" manual bench decode)
 check "a minor command is on the program's page" cmp -s "$dir/kvtile.1" <("$kvtile" manual completion)
 for page in "$dir"/kvtile*.1; do
