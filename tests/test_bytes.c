@@ -1,4 +1,5 @@
 /* test_bytes.c - what a layer keeps, against numbers worked out elsewhere and against what a cache really takes. */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,6 +64,12 @@ static void a_state_is_as_large_at_any_length(void **state) {
     assert_int_equal(use_of(layer, 0).bytes, 12345);
     assert_int_equal(use_of(layer, 1 << 30).bytes_reserved, 12345);
     assert_int_equal(use_of(layer, 7).tokens_kept, 0);
+    /* whatever stands in the fields that it has no use for */
+    layer.dim_k = layer.dim_v = layer.dim_index = INT_MAX;
+    assert_int_equal(use_of(layer, 7).bytes, 12345);
+    kvt_layer full_layer = full(32, 8, 128);
+    full_layer.dim_index = INT_MAX;
+    assert_int_equal(use_of(full_layer, 1).bytes, 4 * KIB);
 }
 
 static void an_index_key_comes_on_top_of_the_latent(void **state) {
@@ -104,6 +111,8 @@ static void bad_layers_are_refused(void **state) {
     kvt_layer_use u;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_true(kvt_layer_bytes(&bad[i], KVT_BF16, KVT_BF16, 32, 1, &u) < 0);
+    kvt_layer none = { .kind = (kvt_layer_kind)9 };
+    assert_int_equal(kvt_layer_bytes(&none, KVT_BF16, KVT_BF16, 32, 1, &u), KVT_E_UNSUPPORTED);
     kvt_layer good = full(8, 8, 64);
     assert_int_equal(kvt_layer_bytes(&good, KVT_BF16, KVT_BF16, 32, SIZE_MAX, &u), KVT_E_LIMIT);
     assert_int_equal(kvt_layer_bytes(&good, KVT_BF16, KVT_BF16, 31, 1, &u), KVT_E_ARGUMENT);

@@ -9,13 +9,14 @@ int layer_pad(int dim) {
     return (dim + TILE - 1) / TILE * TILE;
 }
 
-/* No product here can overflow: at most 1,024 heads of 2 * 512 dims of 4 bytes. */
+/* No product here can overflow: at most 1,024 heads of 2 * 512 dims of 4 bytes. What a kind has no use for was not
+ * checked and is not read. */
 static size_t token_bytes(const kvt_layer *l, size_t k_bytes, size_t v_bytes) {
-    size_t k = (size_t)layer_pad(l->dim_k), v = (size_t)layer_pad(l->dim_v), index = (size_t)layer_pad(l->dim_index);
+    if (l->kind == KVT_LAYER_STATE) return 0;
+    size_t k = (size_t)layer_pad(l->dim_k), v = (size_t)layer_pad(l->dim_v);
     switch (l->kind) {
-    case KVT_LAYER_STATE: return 0;
     case KVT_LAYER_LATENT: return (k + v) * k_bytes; /* the latent is key and value at once */
-    case KVT_LAYER_SPARSE: return (k + v + index) * k_bytes;
+    case KVT_LAYER_SPARSE: return (k + v + (size_t)layer_pad(l->dim_index)) * k_bytes;
     default: return (size_t)l->n_heads_kv * (k * k_bytes + v * v_bytes);
     }
 }

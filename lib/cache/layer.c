@@ -58,14 +58,14 @@ static kvt_status heads_check(const kvt_layer *l, const char *of, const log_sink
 }
 
 kvt_status layer_check(const kvt_layer *l, const char *of, const log_sink *log) {
+    if (l->kind < KVT_LAYER_FULL || l->kind > KVT_LAYER_SPARSE)
+        return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is none", of, (int)l->kind);
     if (l->kind == KVT_LAYER_STATE) return KVT_OK;
     if (l->kind == KVT_LAYER_FULL || l->kind == KVT_LAYER_WINDOW) TRY(heads_check(l, of, log));
     if (l->kind == KVT_LAYER_WINDOW) TRY(range_check(log, of, (range){"window", l->window, 1, TOKENS_MAX}));
     if (l->kind == KVT_LAYER_SPARSE) TRY(range_check(log, of, (range){"dim_index", l->dim_index, 1, ATTN_DIM_MAX}));
     TRY(range_check(log, of, (range){"dim_k", l->dim_k, 1, ATTN_DIM_MAX}));
-    TRY(range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX}));
-    if (l->kind >= KVT_LAYER_FULL && l->kind <= KVT_LAYER_SPARSE) return KVT_OK;
-    return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is none", of, (int)l->kind);
+    return range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX});
 }
 
 /* A layer that a cache can hold. */
