@@ -28,6 +28,13 @@ foresee --json --threads 1 >"$dir/one"
 status 0 "two threads" foresee --json --threads 2
 check "threads change nothing" cmp -s "$dir/out" "$dir/one"
 
+python3 tests/gguf_edit.py "$tiny" "$dir/window.gguf" 'put("llama.attention.sliding_window", 20, U32)' || bad "the edit failed"
+refused "a window of tokens beyond the model's" 21 20 sliding_window -- "$kvtile" perplexity -m "$dir/window.gguf" -f "$dir/text" --ctx 21
+status 0 "as many as the model's window" "$kvtile" perplexity -m "$dir/window.gguf" -f "$dir/text"
+nan='tensors["output_norm.weight"][2] = struct.pack("<f", float("nan")) * 128'
+python3 tests/gguf_edit.py "$tiny" "$dir/nan.gguf" "$nan" || bad "the edit failed"
+refused "logits that are no numbers" "not numbers" -- "$kvtile" perplexity -m "$dir/nan.gguf" -f "$dir/text" --json
+
 status 2 "no text" "$kvtile" perplexity -m "$tiny"
 status 2 "gaps between windows" foresee --ctx 32 --stride 33
 printf x >"$dir/text"

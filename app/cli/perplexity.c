@@ -109,9 +109,13 @@ static int rows_count(perplexity *p, size_t first, int at, int n, int n_window, 
         next[i] = following < n_window && place >= counted_from ? token_at(p, first, following) : -1;
     }
     score_rows(&p->reader, p->opt->kl ? &p->exact : NULL, next, n, rows);
-    for (int i = 0; i < n; i++)
-        if (next[i] >= 0 && !tally_add(&p->tally, &rows[i], p->opt->kl))
-            return cli_fail("no memory for the divergences");
+    for (int i = 0; i < n; i++) {
+        if (next[i] < 0) continue;
+        if (!isfinite(rows[i].nll) || !isfinite(rows[i].kl))
+            return cli_fail("the logits of token %zu are not numbers (a damaged model file)",
+                            first + (size_t)(at + i + 1 - p->bos));
+        if (!tally_add(&p->tally, &rows[i], p->opt->kl)) return cli_fail("no memory for the divergences");
+    }
     return CLI_DONE;
 }
 

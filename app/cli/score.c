@@ -42,7 +42,11 @@ static bool rows_take(score_reader *r, int rows_max) {
 }
 
 int score_open(score_reader *r, const loaded *l, const score_setup *s) {
+    const model_config *c = model_config_of(l->model);
     *r = (score_reader){ .model = l->model, .team = l->team };
+    if (c->limit > 0 && s->context > c->limit)
+        return cli_fail("reading %d tokens: the model's %s ends its context at %d, more is not offered", s->context,
+                        c->limit_key, c->limit);
     if (!rows_take(r, s->rows_max)) return cli_fail("no memory for the logits of %d tokens", s->rows_max);
     kvt_status status = cache_open(r, s);
     if (status == KVT_OK) status = model_state_new(&r->state, l->model, s->rows_max, s->context, s->math, l->team);
@@ -109,7 +113,7 @@ static double divergence(const float *p, double p_sum, const float *q, double q_
         double ln_p = (double)p[i] - p_sum, ln_q = (double)q[i] - q_sum;
         kl += kvt_exp(ln_p) * (ln_p - ln_q);
     }
-    return kl > 0 ? kl : 0; /* rounding */
+    return kl < 0 ? 0 : kl; /* rounding may make it negative; NaN stays */
 }
 
 static void row_score(void *ctx, int item, int worker) {

@@ -9,7 +9,7 @@ typedef struct score_setup {
     kvt_math math;
     kvt_format k_format, v_format;
     int block_tokens;
-    int context;  /* most tokens read in a row */
+    int context;  /* most tokens read in a row, no more than the model's limit */
     int rows_max; /* most of one step */
 } score_setup;
 
