@@ -162,6 +162,9 @@ bad_file yarn-beta-nan "$yarn"'put("llama.rope.scaling.yarn_beta_slow", float("n
 bad_file yarn-base "$yarn"'put("llama.rope.freq_base", 1.0)' "freq_base is 1"
 bad_file yarn-extent "$yarn"'put("llama.rope.scaling.yarn_ext_factor", 0.5, F32)' "yarn_ext_factor is 0.5"
 bad_file yarn-log "$yarn"'put("llama.rope.scaling.yarn_log_multiplier", float("nan"), F32)' "yarn_log_multiplier is nan"
+for most in 1e30 1e-30; do
+    bad_file yarn-magnitude "$yarn"'put("llama.rope.scaling.attn_factor", '$most', F32); put("llama.rope.scaling.yarn_attn_factor", '$most', F32)' "times yarn_attn_factor is"
+done
 bad_file sections 'put("llama.rope.dimension_sections", [1, 2, 3], (ARRAY, I32))' "dimension_sections"
 good_file yarn "$yarn"
 good_file yarn-least "$yarn"'put("llama.rope.scaling.original_context_length", 1, U32)'

@@ -18,6 +18,10 @@
 #include "kvtile_ops.h"
 #include "table.h"
 
+bool file_text_is(file_text t, const char *text) {
+    return strlen(text) == t.n && memcmp(t.at, text, t.n) == 0;
+}
+
 /* -------------------------------------------------------------------------------------------- errors */
 
 kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, const char *format, ...) {

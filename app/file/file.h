@@ -54,6 +54,7 @@ typedef struct file_text {
     size_t n;
 } file_text;
 #define FILE_SHOW(t) (int)((t).n < 100 ? (t).n : 100), (t).at
+bool file_text_is(file_text t, const char *text);
 
 /* Types of values, numbered as GGUF numbers them. */
 typedef enum file_kind {

@@ -84,7 +84,7 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
 const model_arch *arch_find(file_text name) {
     for (size_t i = 0; i < N_ARCHS; i++)
-        if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.at, name.n) == 0) return &archs[i];
+        if (file_text_is(name, archs[i].name)) return &archs[i];
     return NULL;
 }
 

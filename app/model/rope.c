@@ -13,13 +13,8 @@
 #include "weights.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ------------------------------------------------------------------------------------------------- keys */
-
-static bool text_is(file_text a, const char *b) {
-    return strlen(b) == a.n && memcmp(a.at, b, a.n) == 0;
-}
 
 /* "longrope" is a name for tensors of factors, which are looked for anyway. Without a type, a factor is linear. */
 static kvt_status scaling_read(const key_reader *r, rope_config *rope) {
@@ -28,11 +23,11 @@ static kvt_status scaling_read(const key_reader *r, rope_config *rope) {
     if (key_has(r, "rope.scaling.type")) TRY(file_string(r->f, key_of(r, "rope.scaling.type", key), &type, r->err));
     bool old = !key_has(r, "rope.scaling.factor");
     TRY(key_positive(r, old ? "rope.scale_linear" : "rope.scaling.factor", 1, &rope->factor));
-    if (text_is(type, "yarn")) rope->scaling = ROPE_YARN;
-    else if (text_is(type, "linear")) rope->scaling = rope->factor == 1 ? ROPE_PLAIN : ROPE_LINEAR;
-    else if (text_is(type, "none") || text_is(type, "longrope")) rope->scaling = ROPE_PLAIN;
+    if (file_text_is(type, "yarn")) rope->scaling = ROPE_YARN;
+    else if (file_text_is(type, "linear")) rope->scaling = rope->factor == 1 ? ROPE_PLAIN : ROPE_LINEAR;
+    else if (file_text_is(type, "none") || file_text_is(type, "longrope")) rope->scaling = ROPE_PLAIN;
     else return file_fail(r->f, r->err, KVT_E_UNSUPPORTED, "%s \"%.*s\" is not offered", key, FILE_SHOW(type));
-    if (text_is(type, "longrope") && rope->factors != ROPE_FACTORS_TWO)
+    if (file_text_is(type, "longrope") && rope->factors != ROPE_FACTORS_TWO)
         return file_fail(r->f, r->err, KVT_E_CORRUPT, "%s is longrope, but there are no rope_factors tensors", key);
     return KVT_OK;
 }
@@ -65,7 +60,9 @@ static kvt_status yarn_read(const key_reader *r, rope_config *rope) {
     double s = (double)rope->factor, whole = yarn_magnitude(1, s) / yarn_magnitude((double)log_multiplier, s);
     TRY(key_positive(r, "rope.scaling.yarn_attn_factor", (float)whole, &named));
     rope->magnitude *= named;
-    return KVT_OK;
+    if (rope->magnitude > 0 && isfinite(rope->magnitude)) return KVT_OK;
+    return file_fail(r->f, r->err, KVT_E_CORRUPT, "rope.scaling.attn_factor times yarn_attn_factor is %g",
+                     (double)rope->magnitude);
 }
 
 static kvt_status skip_read(const key_reader *r, rope_config *rope) {
