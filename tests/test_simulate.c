@@ -91,6 +91,11 @@ static void lengths_come_from_csv(void **state) {
     assert_true(t.request[0].n_input == 374 && t.request[0].n_output == 44);
     assert_true(t.request[1].time_ms - t.request[0].time_ms == 60000);
     trace_free(&t);
+    /* what is no moment is not recorded */
+    t = trace_of("inf,1,1\n0:0:inf,1,1\nnan,1,1\n2.5,1,1\n");
+    for (size_t i = 0; i < 3; i++) assert_true(t.request[i].time_ms == TRACE_UNKNOWN);
+    assert_true(t.request[3].time_ms == 2500);
+    trace_free(&t);
 }
 
 static void a_bad_line_is_named(void **state) {

@@ -2,16 +2,9 @@
 #include "policy.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const policy *const policies[] = { &policy_default,   &policy_lru,     &policy_s3fifo,
                                    &policy_frequency, &policy_optimum, NULL };
-
-const policy *policy_find(const char *name) {
-    for (int i = 0; policies[i]; i++)
-        if (strcmp(policies[i]->name, name) == 0) return policies[i];
-    return NULL;
-}
 
 static kvt_status replay_requests(kvt_index *x, const trace *t, int block_tokens, uint64_t *keys, policy_counts *out) {
     for (size_t i = 0; i < t->n_requests; i++) {

@@ -23,6 +23,5 @@ extern const policy policy_default, policy_lru, policy_s3fifo, policy_frequency,
 
 /* Ends at NULL: the cache's own first, the bound last. */
 extern const policy *const policies[];
-const policy *policy_find(const char *name); /* NULL: there is none */
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,8 @@ static kvt_status csv_line(reading *r) {
     if (q.n_input < 0 || q.n_output < 0 || q.n_input > TOKENS_MAX || q.n_output > TOKENS_MAX)
         return fail(r, KVT_E_CORRUPT, "has %" PRId64 " and %" PRId64 " tokens, outside 0 .. %d", q.n_input, q.n_output,
                     TOKENS_MAX);
-    q.time_ms = csv_time(r->line);
+    double time_ms = csv_time(r->line);
+    q.time_ms = isfinite(time_ms) ? time_ms : TRACE_UNKNOWN;
     return request_add(r, q);
 }
 
