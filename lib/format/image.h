@@ -117,7 +117,6 @@ INLINE int code_value(weight_layout f, uint8_t code) {
     return f.table ? weight_table[code] : f.low == 8 ? (int8_t)code : code - f.bias;
 }
 
-/* Half a block at a time: no group is less. */
 INLINE void image_widen(weight_layout f, const block_image *image, float *out) {
     for (int b = 0; b < image_columns(f) / BLOCK; b++) {
         uint8_t codes[BLOCK];

@@ -6,7 +6,6 @@
 #include "rows.h"
 #include "scalar.h"
 
-
 static void norm(const float *x, const float *weight, float eps, int n, float *y) {
     float a[TILE] = {0};
     for (int i = 0; i < n; i++) a[i % TILE] = scalar_fma(x[i], x[i], a[i % TILE]);
