@@ -182,6 +182,8 @@ if [ -n "${KVTILE_DATA:-}" ]; then
 fi
 printf 'TIMESTAMP,ContextTokens,GeneratedTokens\nx,5,five\n' >"$dir/bad.csv"
 refused "a trace with a bad line" bad.csv "line 2" -- "$kvtile" bench memory "$dir/bad.csv"
+printf '1,5,5\n1,5,0\n' >"$dir/bad.csv"
+refused "a request without an answer" bad.csv "request 2" -- "$kvtile" bench memory "$dir/bad.csv"
 status 2 "no trace" env -u KVTILE_DATA "$kvtile" bench memory
 status 2 "no such measurement" "$kvtile" bench frobnicate
 

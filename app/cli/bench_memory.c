@@ -5,24 +5,20 @@
  * grows by a token per step. The share of reserved bytes that hold a token is averaged over the steps. */
 #include "bench.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/sys.h"
+#include "plan/plan.h"
 
 /* A step holds at most 2^20 tokens: one request whole, and a token of each of the others. */
 enum { ALIVE_MAX = 4096, LENGTH_MAX = (1 << 19) - ALIVE_MAX };
 
-typedef struct request {
-    int prompt, answer;
-} request;
-
-typedef struct trace {
-    request *request; /* [n] */
-    int n, room;
-    int longest; /* tokens of the longest request */
-} trace;
+/* The requests that are replayed. */
+typedef struct requests {
+    trace trace;
+    int n;       /* the first so many of the trace */
+    int longest; /* tokens of the longest of them */
+} requests;
 
 typedef struct memory_options {
     common_options common;
@@ -32,50 +28,30 @@ typedef struct memory_options {
 
 /* ------------------------------------------------------------------------------------------------ the trace */
 
-/* "2023-11-16 18:15:46.6805900,374,44" */
-static bool request_parse(const char *line, request *r) {
-    const char *comma = strchr(line, ',');
-    return comma && sscanf(comma, ",%d,%d", &r->prompt, &r->answer) == 2 && r->prompt >= 1 && r->answer >= 1 &&
-           r->prompt <= LENGTH_MAX && r->answer <= LENGTH_MAX;
+static bool is_length(int64_t n) {
+    return n >= 1 && n <= LENGTH_MAX;
 }
 
-static bool trace_add(trace *t, request r) {
-    if (t->n == t->room) {
-        int room = t->room ? 2 * t->room : 1024;
-        request *grown = realloc(t->request, (size_t)room * sizeof *grown);
-        if (!grown) return false;
-        t->request = grown;
-        t->room = room;
+static int requests_read(requests *r, const char *path, int most) {
+    error_text err;
+    if (trace_read(&r->trace, path, &err) != KVT_OK) return cli_fail("%s", err.text);
+    r->n = r->trace.n_requests < (size_t)most ? (int)r->trace.n_requests : most;
+    for (int i = 0; i < r->n; i++) {
+        const trace_request *q = &r->trace.request[i];
+        if (!is_length(q->n_input) || !is_length(q->n_output))
+            return cli_fail("%s: request %d has no lengths from 1 to %d", path, i + 1, LENGTH_MAX);
+        int n_tokens = (int)(q->n_input + q->n_output);
+        if (n_tokens > r->longest) r->longest = n_tokens;
     }
-    t->request[t->n++] = r;
-    if (r.prompt + r.answer > t->longest) t->longest = r.prompt + r.answer;
-    return true;
-}
-
-static int trace_read(trace *t, const char *path, int most) {
-    char line[256];
-    FILE *f = fopen(path, "r");
-    if (!f) return cli_fail("%s: %s", path, strerror(errno));
-    int status = CLI_DONE;
-    for (int n = 1; status == CLI_DONE && t->n < most && fgets(line, sizeof line, f); n++) {
-        request r;
-        if (request_parse(line, &r)) status = trace_add(t, r) ? CLI_DONE : cli_fail("no memory for the trace");
-        else if (n > 1 && line[0] != '\n' && line[0] != '\r')
-            status = cli_fail("%s: line %d is not TIMESTAMP,ContextTokens,GeneratedTokens, both from 1 to %d", path, n,
-                              LENGTH_MAX);
-    }
-    if (status == CLI_DONE && ferror(f)) status = cli_fail("%s: %s", path, strerror(errno));
-    fclose(f);
-    if (status == CLI_DONE && t->n == 0) status = cli_fail("%s: holds no requests", path);
-    return status;
+    return CLI_DONE;
 }
 
 /* -------------------------------------------------------------------------------------------------- replay */
 
 typedef struct replay {
-    const trace *trace;
+    const requests *requests;
     kvt_cache *cache;
-    int alive_max, n_alive, next; /* next: of the trace */
+    int alive_max, n_alive, next; /* next: of the requests */
     kvt_seq *seq;                 /* [alive_max] */
     int *n_new, *left;            /* [alive_max] tokens of this step; tokens still to come */
     float *zeros;                 /* [batch][16] */
@@ -85,15 +61,15 @@ typedef struct replay {
 
 enum { DIM = 16 };
 
-static int batch_max(const trace *t, int alive) {
+static int batch_max(const requests *t, int alive) {
     return t->longest + alive;
 }
 
-static kvt_status replay_open(replay *r, const trace *t, const common_options *c, kvt_cache_kind kind, int block,
+static kvt_status replay_open(replay *r, const requests *t, const common_options *c, kvt_cache_kind kind, int block,
                               int alive) {
     const kvt_layer layer = { .kind = KVT_LAYER_FULL, .n_heads_q = 1, .n_heads_kv = 1, .dim_k = DIM, .dim_v = DIM };
     size_t n = (size_t)alive;
-    *r = (replay){ .trace = t, .alive_max = alive };
+    *r = (replay){ .requests = t, .alive_max = alive };
     r->seq = calloc(n, sizeof *r->seq);
     r->n_new = calloc(n, sizeof *r->n_new);
     r->left = calloc(n, sizeof *r->left);
@@ -121,11 +97,11 @@ static void replay_close(replay *r) {
 
 /* One request arrives per step, so that their ends spread as they do in a service. */
 static kvt_status arrive(replay *r) {
-    if (r->next == r->trace->n || r->n_alive == r->alive_max) return KVT_OK;
-    const request *q = &r->trace->request[r->next++];
+    if (r->next == r->requests->n || r->n_alive == r->alive_max) return KVT_OK;
+    const trace_request *q = &r->requests->trace.request[r->next++];
     int i = r->n_alive++;
-    r->n_new[i] = q->prompt;
-    r->left[i] = q->answer;
+    r->n_new[i] = (int)q->n_input;
+    r->left[i] = (int)q->n_output;
     return kvt_seq_new(r->cache, &r->seq[i]);
 }
 
@@ -164,12 +140,12 @@ static kvt_status leave(replay *r) {
 
 static kvt_status replay_run(replay *r, progress *p) {
     kvt_status status = KVT_OK;
-    while (status == KVT_OK && !cli_stop && (r->n_alive > 0 || r->next < r->trace->n)) {
+    while (status == KVT_OK && !cli_stop && (r->n_alive > 0 || r->next < r->requests->n)) {
         status = arrive(r);
         if (status == KVT_OK) status = grow(r);
         if (status == KVT_OK) status = look(r);
         if (status == KVT_OK) status = leave(r);
-        if (r->next % 64 == 0) progress_show(p, r->next, r->trace->n);
+        if (r->next % 64 == 0) progress_show(p, r->next, r->requests->n);
     }
     progress_clear(p);
     return status;
@@ -183,7 +159,7 @@ static const struct {
 } cases[] = { { KVT_PAGED, 16 }, { KVT_PAGED, 32 }, { KVT_PAGED, 64 }, { KVT_CONTIGUOUS, 32 } };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-static int measure(const memory_options *o, const trace *t, int i, json_t *rows) {
+static int measure(const memory_options *o, const requests *t, int i, json_t *rows) {
     replay r;
     progress p = progress_of("replaying the trace");
     const char *kind = kvt_cache_kind_name(cases[i].kind);
@@ -205,7 +181,7 @@ static int measure(const memory_options *o, const trace *t, int i, json_t *rows)
     return CLI_DONE;
 }
 
-static int run(const memory_options *o, const trace *t, kvt_workers *team) {
+static int run(const memory_options *o, const requests *t, kvt_workers *team) {
     double bandwidth = bench_bandwidth(team);
     json_t *rows = json_array();
     int status = CLI_DONE;
@@ -229,8 +205,8 @@ static const option option_table[] = {
     OPTION_JSON(memory_options),
 };
 
-static const option operand = { "TRACE.csv", NULL, OPTION_FILE, offsetof(memory_options, file),
-                                "the requests (default: $KVTILE_DATA/azure_conv.csv)", .files = "csv" };
+static const option operand = { "TRACE", NULL, OPTION_FILE, offsetof(memory_options, file),
+                                "the requests (default: $KVTILE_DATA/azure_conv.csv)", .files = "csv jsonl gz" };
 
 static const command_example examples[] = {
     { "bench memory requests.csv --alive 256", "A service that has 256 requests at once." },
@@ -248,24 +224,24 @@ static int memory_command(const void *options) {
     if (!o->file && !data)
         return cli_usage("bench memory", "a trace is wanted, or KVTILE_DATA with azure_conv.csv in it");
     snprintf(path, sizeof path, "%s/azure_conv.csv", data ? data : "");
-    trace t = { 0 };
+    requests t = { 0 };
     kvt_workers *team = NULL;
-    int status = trace_read(&t, o->file ? o->file : path, o->n_requests);
+    int status = requests_read(&t, o->file ? o->file : path, o->n_requests);
     if (status == CLI_DONE) status = team_open(&team, o->common.threads);
     if (status == CLI_DONE) status = run(o, &t, team);
     kvt_workers_close(team);
-    free(t.request);
+    trace_free(&t.trace);
     return status;
 }
 
 const command command_bench_memory = {
     .name = "bench memory",
     .summary = "a trace of requests: the share of reserved memory that holds tokens",
-    .usage = "[TRACE.csv] [OPTIONS]",
+    .usage = "[TRACE] [OPTIONS]",
     .about = "Replay the lengths of a trace and tell which share of the reserved memory holds tokens, with blocks of "
              "each size and with a contiguous cache.",
-    .more = "The trace has a line TIMESTAMP,ContextTokens,GeneratedTokens for each request, and may begin with one "
-            "that names these columns. No model is computed.",
+    .more = "A trace is one that kvtile simulate reads, with the lengths of all requests: a line "
+            "TIMESTAMP,ContextTokens,GeneratedTokens for each, say. No model is computed.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),
