@@ -108,7 +108,6 @@ static void test_narrowing_is_nearest_even(void **state) {
     }
 }
 
-/* Halfway between every two neighbours, and the floats on either side of that. */
 static void test_the_least_infinity_is_known(void **state) {
     (void)state;
     for (int i = 0; i < N_ELEMENT_FORMATS; i++) {
@@ -120,6 +119,7 @@ static void test_the_least_infinity_is_known(void **state) {
     }
 }
 
+/* Halfway between every two neighbours, and the floats on either side of that. */
 static void test_ties_go_to_even(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 0x7c00; h++) {

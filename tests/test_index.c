@@ -91,7 +91,6 @@ static void an_open_block_leaves_first(void **state) {
 
 static void bad_arguments_change_nothing(void **state) {
     (void)state;
-    (void)state;
     kvt_index *x;
     const kvt_index_options bad[] = { { 0, 1, 0 }, { 1, 0, 0 }, { 1, 1, -2 }, { 1 << 27, 1, 0 }, { 1, 1 << 21, 0 } };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
