@@ -76,9 +76,9 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------------ status */
 
-/* 0: done. Above 0: not now, come back later. Below 0: failed; the log callback was told the details, unless it is
- * a NULL pointer that was passed. A number out of its range is KVT_E_ARGUMENT, an enum's that is none of its values
- * KVT_E_UNSUPPORTED. */
+/* 0: done. Above 0: not now, come back later. Below 0: failed; the log callback, where options have one, was told the
+ * details, unless it is a NULL pointer that was passed. A number out of its range is KVT_E_ARGUMENT, an enum's that is
+ * none of its values KVT_E_UNSUPPORTED. */
 typedef enum kvt_status {
     KVT_OK = 0,
     KVT_FULL = 1,         /* no block (or sequence slot) is free; free or truncate something, then retry */
@@ -319,9 +319,10 @@ typedef struct kvt_index_result {
     int n_left;    /* blocks that left the cache to make room for these */
 } kvt_index_result;
 
-/* One request reads the blocks of a prefix. keys [n_blocks], first block first, each names a block and all before it.
- * The last n_blocks - n_full are not full. Afterwards all of them are in the cache, and what is too much has left.
- * KVT_E_LIMIT: more than chain_max; nothing changed. */
+/* One request reads the blocks of a prefix. keys [n_blocks], first block first, each names a block and all before it:
+ * where one key stands behind different ones, counts mean nothing, and no harm is done. The first n_full are full, the
+ * others, the end of a prompt as a rule, are not. Afterwards all of them are in the cache, and what is too much has
+ * left, ends of prefixes first. KVT_E_LIMIT: more than chain_max; nothing changed. */
 KVT_API kvt_status kvt_index_request(kvt_index *index, const uint64_t *keys, int n_blocks, int n_full,
                                      kvt_index_result *out);
 
