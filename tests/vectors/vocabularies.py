@@ -57,7 +57,7 @@ def texts():
     """(bytes, whether control tokens in it count)"""
     rng = random.Random(SEED)
     short = [t for t in cases.TEXTS if len(t.encode()) <= 48]
-    chosen = [t.encode() for t in sorted(rng.sample(range(len(short)), 150)) for t in [short[t]]]
+    chosen = [t.encode() for t in sorted(rng.sample(range(len(short)), 168)) for t in [short[t]]]
     chosen += [t.encode() for t in MORE]
     chosen += [t.encode() for t in rng.sample(list(cases.random_texts(rng)), 40) if len(t) < 40]
     chosen += [t for t in rng.sample(list(cases.garbage(rng)), 25) if len(t) < 40]
