@@ -195,8 +195,13 @@ static void a_token_that_is_too_long_is_refused(void **state) {
     handmade h = {.model = "llama", .tokens = tokens, .n_tokens = 2, .types = types, .n_types = 2, .scores = scores,
                   .n_scores = 2};
     handmade_refused(h, KVT_E_UNSUPPORTED, "token 1 has 999 bytes");
-    h.model = "t5"; /* which cuts none */
-    tokenizer_close(handmade_tokenizer(&h));
+    h.model = "t5";
+    handmade_refused(h, KVT_E_UNSUPPORTED, "token 1 has 999 bytes");
+    const int32_t special[] = {3, 4};
+    for (size_t i = 0; i < 2; i++) {
+        h.types = (const int32_t[]){2, special[i]};
+        handmade_refused(h, KVT_E_UNSUPPORTED, "token 1, a special one, has 999 bytes");
+    }
     free(text);
 }
 
@@ -256,6 +261,32 @@ static void a_table_is_used_and_never_left(void **state) {
     handmade_refused(h, KVT_E_CORRUPT, "its array 1022");
 }
 
+/* A table that makes much out of little, and one whose way for "cccc..." goes round without an end. */
+static void a_table_takes_no_more_time_or_memory_than_its_text(void **state) {
+    (void)state;
+    enum { UNITS = 256, LONG = 1 << 20, N = 4 + 4 * UNITS + 200 };
+    uint8_t table[N] = {0};
+    put_little(table, 4 * UNITS);
+    memset(table + 4 + 4 * UNITS, 'a', 129);
+    handmade h = handmade_spm();
+    h.table = table, h.n_table = N;
+    handmade_refused(h, KVT_E_UNSUPPORTED, "precompiled_charsmap has a replacement of 129 bytes");
+    table[4 + 4 * UNITS + 128] = 0;
+    put_little(table + 4, 0x80u << 10);
+    put_little(table + 4 + 4 * (0x80 ^ 'c'), 'c' | 'c' << 10); /* its child by c is itself */
+    tokenizer *t = handmade_tokenizer(&h);
+    char *text = malloc(LONG);
+    token_list ids = {0};
+    assert_non_null(text);
+    memset(text, 'c', LONG);
+    uint64_t start = sys_now_ns();
+    assert_int_equal(tokenizer_encode(t, text, LONG, false, &ids), KVT_OK);
+    assert_true(sys_now_ns() - start < 20000000000u); /* round and round: minutes */
+    token_list_free(&ids);
+    free(text);
+    tokenizer_close(t);
+}
+
 /* ------------------------------------------------------------------------------------------------ length */
 
 /* Sixteen times the text: a quadratic way takes 256 times as long. */
@@ -303,6 +334,7 @@ int main(void) {
         cmocka_unit_test(a_token_that_is_too_long_is_refused),
         cmocka_unit_test(empty_and_double_tokens_do_no_harm),
         cmocka_unit_test(a_table_is_used_and_never_left),
+        cmocka_unit_test(a_table_takes_no_more_time_or_memory_than_its_text),
         cmocka_unit_test(long_texts_take_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,22 @@
 
 static const char TABLE[] = "tokenizer.ggml.precompiled_charsmap";
 
+/* Characters that are replaced as one, and what they become, have some dozens of bytes at most; one word in Arabic,
+ * U+FDFA, becomes 33. The limits are ones on time and on memory: an array can be made whose ways go round in circles, and
+ * a text that grows a thousandfold. */
+enum { KEY_BYTES_MAX = 128, REPLACEMENT_BYTES_MAX = 128 };
+
 /* -------------------------------------------------------------------------------------------- opening */
+
+static kvt_status check_replacements(const normalizer *n, const model_file *f, error_text *err) {
+    for (size_t at = 0, length; at < n->n_replacement; at += length + 1) {
+        length = strlen(n->replacement + at);
+        if (length > REPLACEMENT_BYTES_MAX)
+            return file_fail(f, err, KVT_E_UNSUPPORTED, "%s has a replacement of %zu bytes; the longest have %d", TABLE,
+                             length, REPLACEMENT_BYTES_MAX);
+    }
+    return KVT_OK;
+}
 
 static kvt_status take_table(normalizer *n, const model_file *f, const file_array *bytes, error_text *err) {
     cursor c = cursor_of(bytes->data, bytes->bytes);
@@ -25,7 +40,7 @@ static kvt_status take_table(normalizer *n, const model_file *f, const file_arra
     for (size_t i = 0; i < n->n_units; i++) n->unit[i] = cursor_u32(&c);
     memcpy(n->replacement, bytes->data + 4 + n_array, n->n_replacement);
     n->replacement[n->n_replacement] = 0;
-    return KVT_OK;
+    return check_replacements(n, f, err);
 }
 
 static kvt_status read_flag(const model_file *f, const char *key, bool *flag, error_text *err) {
@@ -67,7 +82,7 @@ static uint32_t offset_of(uint32_t unit) {
 static size_t find_replacement(const normalizer *n, const char *text, size_t n_text, const char **replacement) {
     if (n->n_units == 0) return 0;
     size_t longest = 0, at = offset_of(n->unit[0]);
-    for (size_t i = 0; i < n_text; i++) {
+    for (size_t i = 0; i < n_text && i < KEY_BYTES_MAX; i++) {
         unsigned char byte = (unsigned char)text[i];
         at ^= byte;
         if (at >= n->n_units || (n->unit[at] & (1u << 31 | 0xFF)) != byte) break;

@@ -42,6 +42,17 @@ static kvt_status find_unknown(sentencepiece *s, const model_file *f, error_text
     return KVT_OK;
 }
 
+/* Normal tokens are cut in all ways (spm.c), or looked for everywhere (unigram.c). SentencePiece's have 16 characters at
+ * most unless its trainer is told otherwise. */
+static kvt_status check_lengths(const vocab *v, const model_file *f, error_text *err) {
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->type[id] == VOCAB_NORMAL && vocab_length(v, id) > VOCAB_BYTES_SOUGHT_MAX)
+            return file_fail(f, err, KVT_E_UNSUPPORTED,
+                             "token %" PRId32 " has %zu bytes; in this kind of tokenizer the longest have %d", id,
+                             vocab_length(v, id), VOCAB_BYTES_SOUGHT_MAX);
+    return KVT_OK;
+}
+
 /* A blank behind something else? */
 static bool blank_inside(const char *text, size_t n) {
     for (size_t i = 1; i < n; i++)
@@ -63,6 +74,7 @@ static void look_at_tokens(sentencepiece *s) {
 kvt_status sentencepiece_open(sentencepiece *s, kind_traits *traits, const model_file *f, vocab *v, bool blank_first,
                               error_text *err) {
     s->vocab = v;
+    TRY(check_lengths(v, f, err));
     TRY(read_scores(s, f, err));
     TRY(find_unknown(s, f, err));
     TRY(normalizer_open(&s->normal, f, v, blank_first, err));

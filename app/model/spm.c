@@ -1,15 +1,12 @@
 /* spm.c - the kind "llama": SentencePiece's BPE. Characters are merged to tokens, of all that two neighbours can become
- * the one of the best score first. Every way to make a token out of two is a rule of bpe.c, worked out at the start. */
+ * the one of the best score first. Every way to make a token out of two is a rule of bpe.c, worked out at the start: all
+ * ways to cut a token are looked up, each in time of its length, which sentencepiece.c limits. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "sentencepiece.h"
 #include "utf8.h"
-
-/* All ways to cut a token are looked up, each in time of its length: a limit on lengths is one on that time. Tokens of
- * SentencePiece have 16 characters at most unless its trainer is told otherwise. */
-enum { TOKEN_BYTES_MAX = 512 };
 
 typedef struct spm {
     sentencepiece base;
@@ -58,16 +55,6 @@ static size_t add_rules(bpe *b, const vocab *v, int32_t id, uint32_t rank) {
     return count;
 }
 
-static kvt_status check_lengths(const spm *s, const model_file *f, error_text *err) {
-    const vocab *v = s->base.vocab;
-    for (int32_t id = 0; id < v->n; id++)
-        if (v->type[id] == VOCAB_NORMAL && vocab_length(v, id) > TOKEN_BYTES_MAX)
-            return file_fail(f, err, KVT_E_UNSUPPORTED,
-                             "token %" PRId32 " has %zu bytes; in this kind of tokenizer the longest have %d", id,
-                             vocab_length(v, id), TOKEN_BYTES_MAX);
-    return KVT_OK;
-}
-
 static kvt_status make_rules(spm *s, const model_file *f, const uint32_t *rank, error_text *err) {
     const vocab *v = s->base.vocab;
     size_t n = 0;
@@ -80,7 +67,6 @@ static kvt_status make_rules(spm *s, const model_file *f, const uint32_t *rank, 
 }
 
 static kvt_status read_rules(spm *s, const model_file *f, vocab *v, error_text *err) {
-    TRY(check_lengths(s, f, err));
     uint32_t *rank = malloc((size_t)v->n * sizeof *rank);
     scored *order = malloc((size_t)v->n * sizeof *order);
     kvt_status st = KVT_E_MEMORY;

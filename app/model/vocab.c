@@ -81,6 +81,10 @@ static kvt_status read_tokens(vocab *v, const model_file *f, const spellings *s,
         v->start[id] = used;
         used += (size_t)n;
         if (!is_special(type) || n == 0) continue; /* an empty one would be found everywhere */
+        if (n > VOCAB_BYTES_SOUGHT_MAX)
+            return file_fail(f, err, KVT_E_UNSUPPORTED,
+                             "token %" PRId32 ", a special one, has %td bytes; the longest have %d", id, n,
+                             VOCAB_BYTES_SOUGHT_MAX);
         v->special[k++] = (vocab_special){vocab_bytes(v, id), (size_t)n, id, .user = type == VOCAB_USER};
         v->special_first[(unsigned char)*vocab_bytes(v, id)] = true;
     }

@@ -30,6 +30,10 @@ typedef struct vocab_special {
     bool strip_right; /* white space behind it belongs to it */
 } vocab_special;
 
+/* Tokens that are looked for at every place of a text have this many bytes at most: it is a limit on the time that a
+ * place takes. Of real ones the longest have some dozens. */
+enum { VOCAB_BYTES_SOUGHT_MAX = 512 };
+
 typedef struct vocab {
     int32_t n;
     char *bytes;   /* of all tokens, one behind the other */
