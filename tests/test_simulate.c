@@ -113,6 +113,7 @@ static void a_bad_line_is_named(void **state) {
         { "{\"hash_ids\": [1], \"input_length\": -1}", "line 1", "input_length is -1" },
         { "{\"hash_ids\": [1], \"output_length\": \"7\"}", "line 1", "output_length" },
         { "{\"hash_ids\": [1], \"timestamp\": \"noon\"}", "line 1", "timestamp" },
+        { "{\"hash_ids\": [1], \"timestamp\": 1e300}", "line 1", "timestamp is 1e+300" },
         { "{\"hash_ids\": [1], \"block_size\": 0}", "line 1", "block_size is 0" },
         { "{\"hash_ids\": [1], \"block_size\": 16}\n{\"hash_ids\": [1], \"block_size\": 32}", "line 2",
           "block_size is 32" },
@@ -131,6 +132,20 @@ static void a_bad_line_is_named(void **state) {
     }
     trace t;
     assert_int_equal(trace_read(&t, "/nowhere/trace.jsonl", NULL), KVT_E_ARGUMENT);
+}
+
+/* A clock that says nothing that can be computed with says nothing; a stream of NULs is no endless empty line. */
+static void odd_times_and_nuls_are_no_numbers(void **state) {
+    (void)state;
+    trace t = trace_of("nan,1,1\n1e308,1,1\n-5,1,1\ninf,1,1\n2024-01-01 00:00:nan,1,1\n00:00:inf,1,1\n"
+                       "-9-9-9 1:1:1,1,1\n3,1,1\n");
+    assert_int_equal(t.n_requests, 8);
+    for (size_t i = 0; i < 7; i++) assert_true(t.request[i].time_ms < 0);
+    assert_true(t.request[7].time_ms == 3000);
+    trace_free(&t);
+    error_text err;
+    assert_int_equal(trace_read(&t, "/dev/zero", &err), KVT_E_CORRUPT);
+    assert_non_null(strstr(err.text, "line 1: holds a NUL"));
 }
 
 /* ------------------------------------------------------------------------------------------------- policies */
@@ -237,6 +252,10 @@ static void memory_over_time_by_hand(void **state) {
     opt.tokens_longest = 25;
     assert_int_equal(occupancy_of(&t, &opt, o, &err), KVT_E_ARGUMENT);
     assert_non_null(strstr(err.text, "request 1 has 30 tokens"));
+    /* when a token takes next to no time, then all are there at once */
+    opt = (occupancy_options){ .prefill_per_s = 20, .token_ms = 1e-300 };
+    assert_int_equal(occupancy_of(&t, &opt, o, NULL), KVT_OK);
+    assert_true(o->held[OCCUPANCY_MOMENTS - 1] == 20 || o->held[OCCUPANCY_MOMENTS - 1] == 30);
     free(o);
     trace_free(&t);
 }
@@ -247,6 +266,7 @@ int main(void) {
         cmocka_unit_test(a_compressed_file_is_the_same),
         cmocka_unit_test(lengths_come_from_csv),
         cmocka_unit_test(a_bad_line_is_named),
+        cmocka_unit_test(odd_times_and_nuls_are_no_numbers),
         cmocka_unit_test(policies_by_hand),
         cmocka_unit_test(a_hit_needs_all_before_it),
         cmocka_unit_test(enough_room_hits_all_that_can_be_hit),

@@ -40,8 +40,8 @@ static kvt_status check(const trace *t, int64_t longest, error_text *err) {
 /* Tokens of a sequence in memory at a moment of its life: all of the prompt from its start on. */
 static int64_t tokens_at(const trace_request *r, const life *l, double at_ms, double token_ms) {
     if (at_ms <= l->read_ms || token_ms <= 0) return r->n_input;
-    int64_t n = (int64_t)((at_ms - l->read_ms) / token_ms);
-    return r->n_input + (n < r->n_output ? n : r->n_output);
+    double n = (at_ms - l->read_ms) / token_ms;
+    return r->n_input + (n < (double)r->n_output ? (int64_t)n : r->n_output);
 }
 
 static int64_t reserved_for(const reserve_scheme *s, int64_t n_tokens, int64_t longest) {

@@ -252,7 +252,9 @@ static void weights_index(const char *path, shape *out) {
     char index[NAME_BYTES];
     const char *slash = strrchr(path, '/');
     snprintf(index, sizeof index, "%.*smodel.safetensors.index.json", slash ? (int)(slash - path) + 1 : 0, path);
-    json_t *root = json_load_file(index, 0, NULL);
+    struct stat st;
+    bool usable = stat(index, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= CONFIG_BYTES_MAX;
+    json_t *root = usable ? json_load_file(index, 0, NULL) : NULL;
     const json_t *size = json_object_get(json_object_get(root, "metadata"), "total_size");
     double bytes = json_number_value(size);
     if (bytes > 0 && bytes < 0x1p62 && out->weights_bytes > 0) shape_weigh_all(out, bytes);

@@ -18,6 +18,9 @@
 
 enum { LINE_BYTES_MAX = 64 << 20, BLOCKS_MAX = 1 << 20, TOKENS_MAX = 1 << 30 };
 
+/* Of a clock, in ms: even one of nanoseconds that somebody took for milliseconds is below it. */
+static const double TIME_MAX = 1e19;
+
 typedef struct reading {
     trace *t;
     const char *path;
@@ -56,15 +59,25 @@ static kvt_status line_grow(reading *r) {
     return KVT_OK;
 }
 
+/* As much of the line as there is room for; *got false: there is no more. A NUL is none of a text, and gzgets would hide
+ * what comes behind it. */
+static kvt_status line_part(reading *r, bool *got) {
+    z_off_t from = gztell(r->file);
+    *got = gzgets(r->file, r->line + r->n_line, (int)(r->room - r->n_line)) != NULL;
+    if (!*got) return KVT_OK;
+    size_t n = strlen(r->line + r->n_line);
+    r->n_line += n;
+    return gztell(r->file) - from == (z_off_t)n ? KVT_OK : fail(r, KVT_E_CORRUPT, "holds a NUL");
+}
+
 /* The next line without its end; *more false: there is none. */
 static kvt_status line_next(reading *r, bool *more) {
     r->line_number++;
     r->n_line = 0;
     *more = true;
-    for (;;) {
+    for (bool got = true; got;) {
         if (r->room - r->n_line < 2) TRY(line_grow(r));
-        if (!gzgets(r->file, r->line + r->n_line, (int)(r->room - r->n_line))) break;
-        r->n_line += strlen(r->line + r->n_line);
+        TRY(line_part(r, &got));
         if (r->n_line > 0 && r->line[r->n_line - 1] == '\n') break;
     }
     int code;
@@ -151,6 +164,7 @@ static kvt_status object_read(reading *r, const json_t *object) {
     if (!json_is_object(object)) return fail(r, KVT_E_CORRUPT, "is no JSON object");
     if (time && !json_is_number(time)) return fail(r, KVT_E_CORRUPT, "timestamp is not a number");
     if (time) q.time_ms = json_number_value(time);
+    if (q.time_ms > TIME_MAX) return fail(r, KVT_E_CORRUPT, "timestamp is %g, more than %g", q.time_ms, TIME_MAX);
     TRY(count_read(r, object, "input_length", 0, &q.n_input));
     TRY(count_read(r, object, "output_length", 0, &q.n_output));
     TRY(block_size_read(r, object));
@@ -169,8 +183,9 @@ static kvt_status json_line(reading *r) {
 
 /* ---------------------------------------------------------------------------------------------------------- CSV */
 
-/* "2023-11-16 18:15:46.6805900" or a number of seconds, to milliseconds; an hour and a minute are enough of a clock. */
-static double csv_time(const char *text) {
+/* "2023-11-16 18:15:46.6805900" or a number of seconds, to milliseconds; an hour and a minute are enough of a clock. What
+ * is no time at all is NaN, infinite, or below 0. */
+static double csv_clock(const char *text) {
     int h, m;
     double s;
     long days = 0;
@@ -182,7 +197,12 @@ static double csv_time(const char *text) {
     if (sscanf(text, "%d:%d:%lf", &h, &m, &s) == 3) return 1e3 * (86400.0 * (double)days + 3600.0 * h + 60.0 * m + s);
     char *end;
     double seconds = strtod(text, &end);
-    return end != text && *end == ',' && seconds >= 0 ? 1e3 * seconds : TRACE_UNKNOWN;
+    return end != text && *end == ',' ? 1e3 * seconds : TRACE_UNKNOWN;
+}
+
+static double csv_time(const char *text) {
+    double ms = csv_clock(text);
+    return ms >= 0 && ms <= TIME_MAX ? ms : TRACE_UNKNOWN;
 }
 
 static kvt_status csv_line(reading *r) {
