@@ -136,9 +136,10 @@ good_file types-missing 'del keys["tokenizer.ggml.token_type"]'
 good_file context-long 'put("llama.context_length", 1 << 24)'
 good_file rope-unscaled 'put("llama.rope.scaling.type", "none", STRING); put("llama.rope.scaling.factor", 4.0, F32)'
 good_file query-flat 'tensors["blk.0.attn_q.weight"][0] = [128, 128, 1, 1]'
-good_file name-escapes 'put("general.name", "\x1b]0;name\x07")'
+good_file name-escapes 'put("general.name", "\x1b]0;name\x07\x9b31m")'
 status 0 "inspect of a name with escapes" "$kvtile" inspect "$dir/name-escapes.gguf"
 check "no escape reaches the terminal" bash -c "! grep -q $'\x1b' '$dir/out'"
+check "nor one of a single character" bash -c "! LC_ALL=C grep -q $'\xc2\x9b' '$dir/out'"
 
 # ---- Position encoding, and where contexts end.
 for factor in 0.0 -4.0 'float("nan")' 'float("inf")'; do

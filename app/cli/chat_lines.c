@@ -202,19 +202,19 @@ static void folders_make(char *path) {
 static void history_find(lines *l) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     int n = -1;
-    if (state && state[0] == '/') n = snprintf(l->path, sizeof l->path - 8, "%s/kvtile/history", state);
-    else if (home && home[0] == '/') n = snprintf(l->path, sizeof l->path - 8, "%s/.local/state/kvtile/history", home);
-    if (n < 0 || n >= (int)sizeof l->path - 8) l->path[0] = 0;
+    if (state && state[0] == '/') n = snprintf(l->path, sizeof l->path, "%s/kvtile/history", state);
+    else if (home && home[0] == '/') n = snprintf(l->path, sizeof l->path, "%s/.local/state/kvtile/history", home);
+    if (n < 0 || n >= (int)sizeof l->path) l->path[0] = 0;
 }
 
 /* Written beside it and renamed: a history is whole, and read by its owner alone. A line less in it is no reason to
  * bother anybody. */
 static void history_keep(lines *l) {
     HistEvent event;
-    char beside[sizeof l->path + 8];
+    char beside[sizeof l->path + 24];
     if (!l->path[0]) return;
     folders_make(l->path);
-    snprintf(beside, sizeof beside, "%s.new", l->path);
+    snprintf(beside, sizeof beside, "%s.%ld", l->path, (long)getpid()); /* of this chat: there may be several */
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f) return;
