@@ -59,8 +59,8 @@ static kvt_status line_grow(reading *r) {
     return KVT_OK;
 }
 
-/* As much of the line as there is room for; *got false: there is no more. A NUL is none of a text, and gzgets would hide
- * what comes behind it. */
+/* As much of the line as there is room for; *got false: there is no more. A NUL is none of a text, and gzgets would
+ * hide what comes behind it. */
 static kvt_status line_part(reading *r, bool *got) {
     z_off_t from = gztell(r->file);
     *got = gzgets(r->file, r->line + r->n_line, (int)(r->room - r->n_line)) != NULL;
@@ -183,8 +183,8 @@ static kvt_status json_line(reading *r) {
 
 /* ---------------------------------------------------------------------------------------------------------- CSV */
 
-/* "2023-11-16 18:15:46.6805900" or a number of seconds, to milliseconds; an hour and a minute are enough of a clock. What
- * is no time at all is NaN, infinite, or below 0. */
+/* "2023-11-16 18:15:46.6805900" or a number of seconds, to milliseconds; an hour and a minute are enough of a clock.
+ * What is no time at all is NaN, infinite, or below 0. */
 static double csv_clock(const char *text) {
     int h, m;
     double s;
