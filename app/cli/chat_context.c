@@ -8,6 +8,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "base/ints.h"
+
 enum { ROWS_MAX = 8, LABEL_COLUMNS = 7, MESSAGES_MAX = 24 };
 
 typedef struct grid {
@@ -20,10 +22,6 @@ typedef struct grid {
 
 /* ------------------------------------------------------------------------------------------------ measures */
 
-static int ceil_div(int a, int b) {
-    return a / b + (a % b != 0);
-}
-
 /* Columns of a block: a bar between blocks that have several letters. */
 static int block_columns(const grid *g) {
     return g->letters > 1 ? g->letters + 1 : 1;
@@ -35,18 +33,18 @@ static void grid_fit(grid *g, int columns) {
     g->blocks_of_letter = 1;
     for (g->letters = 4; g->letters >= 1; g->letters /= 2) {
         g->per_row = room / block_columns(g);
-        if (ceil_div(g->blocks_used, g->per_row) <= ROWS_MAX) return;
+        if (int_ceil_div(g->blocks_used, g->per_row) <= ROWS_MAX) return;
     }
     g->letters = 1;
-    while (ceil_div(g->blocks_used, room * g->blocks_of_letter) > ROWS_MAX) g->blocks_of_letter *= 2;
+    while (int_ceil_div(g->blocks_used, room * g->blocks_of_letter) > ROWS_MAX) g->blocks_of_letter *= 2;
     g->per_row = room * g->blocks_of_letter;
 }
 
 static grid grid_of(const chat_session *s) {
     const engine_options *e = engine_options_of(s->engine);
     grid g = { .block_tokens = e->block_tokens };
-    g.blocks_used = ceil_div(talk_length(s->talk), e->block_tokens);
-    g.blocks_all = ceil_div(e->context, e->block_tokens);
+    g.blocks_used = int_ceil_div(talk_length(s->talk), e->block_tokens);
+    g.blocks_all = int_ceil_div(e->context, e->block_tokens);
     grid_fit(&g, screen_columns());
     return g;
 }
@@ -99,7 +97,7 @@ static void block_print(const chat_session *s, const grid *g, int block, int *at
 
 /* Rows of what is in use; the last one is filled up with free blocks. */
 static void grid_print(const chat_session *s, const grid *g) {
-    int at = 0, rows = ceil_div(g->blocks_used, g->per_row), end = rows * g->per_row;
+    int at = 0, rows = int_ceil_div(g->blocks_used, g->per_row), end = rows * g->per_row;
     if (end > g->blocks_all) end = g->blocks_all;
     for (int first = 0; first < end; first += g->per_row) {
         int last = first + g->per_row < end ? first + g->per_row : end;

@@ -81,7 +81,7 @@ static result result_of(tally *t, bool kl) {
     if (!kl) return r;
     qsort(t->kl, (size_t)t->n, sizeof *t->kl, by_size);
     r.kl_mean = mean_of(t->kl, t->n);
-    r.kl_p999 = (double)t->kl[(size_t)(0.999 * (double)(t->n - 1))];
+    r.kl_p999 = (double)t->kl[t->n - 1 - t->n / 1000];
     r.agree = (double)t->n_agree / n;
     return r;
 }

@@ -39,7 +39,7 @@ int64_t plan_elements(const kvt_layer *l) {
 
 /* ---------------------------------------------------------------------------------------- a line that fits */
 
-/* The format asked for, else the smallest in which the plan fits, else the one with the longest context. */
+/* The smallest: if the plan fits in any format, it fits in this one. */
 static const plan_row *row_that_fits(const planning *p) {
     const plan_row *best = NULL;
     for (int i = 0; i < p->n_formats; i++) {

@@ -52,10 +52,10 @@ static int model_read(simulation *s) {
     opt.n_layers = config.n_layers;
     opt.k_format = e.k_format;
     opt.v_format = e.v_format;
-    kvt_bytes(&opt, &bytes);
+    kvt_status status = kvt_bytes(&opt, &bytes);
     s->bytes_per_token = bytes.bytes_per_token;
     free(layers);
-    return CLI_DONE;
+    return status == KVT_OK ? CLI_DONE : cli_fail("%s: its cache: %s", c->model, kvt_status_text(status));
 }
 
 /* ------------------------------------------------------------------------------------------------- the replay */

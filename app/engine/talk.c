@@ -382,6 +382,7 @@ static generate_options asking(talk *t) {
 /* No answer came: what was there before it is there again. */
 static kvt_status retract(talk *t, error_text *err) {
     if (t->before.there) {
+        reply_free(&last_of(t)->reply); /* what there was of another one */
         last_of(t)->reply = t->before;
         t->before = (reply){ 0 };
     } else {

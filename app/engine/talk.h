@@ -47,7 +47,7 @@ typedef struct talk_change {
  * with room for an answer (tokens_max, at most a quarter of the context), the oldest turns leave, and an eighth of the
  * context with them: what stays is read again, which is not to happen with each message from then on.
  * KVT_E_LIMIT: the message does not fit even alone; KVT_E_STATE: the last one has no answer yet. A call that fails has
- * changed nothing. */
+ * changed nothing; but for want of memory, where turns that had to leave may be gone. */
 kvt_status talk_say(talk *t, const char *text, size_t n, talk_change *change, error_text *err);
 /* Forget the answer to the last message, for another one: a further draw. KVT_E_STATE: there is no message. */
 kvt_status talk_again(talk *t, error_text *err);

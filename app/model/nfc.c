@@ -82,6 +82,7 @@ static kvt_status add_stretch(byte_list *out, const char *text, size_t n, nfc_sc
     sort_marks(s);
     utf8proc_option_t how = UTF8PROC_COMPOSE | UTF8PROC_STABLE;
     utf8proc_ssize_t count = utf8proc_normalize_utf32(s->rune, (utf8proc_ssize_t)s->n, how);
+    if (count < 0) return KVT_E_MEMORY;
     for (utf8proc_ssize_t i = 0; i < count; i++) {
         utf8proc_uint8_t bytes[4];
         TRY(byte_list_add(out, bytes, (size_t)utf8proc_encode_char(s->rune[i], bytes)));

@@ -75,7 +75,7 @@ kvt_status shape_of_file(shape *out, const char *path, error_text *err) {
     out->width = c.width;
     out->width_ffn = c.width_ffn;
     out->n_vocab = c.n_vocab;
-    out->context = c.context;
+    out->context = model_context(&c); /* what a run of it takes */
     tables_of_file(out, path);
     out->n_weights = out->n_weights_active = (double)info.n_weights;
     out->weights_bytes = out->active_bytes = (double)info.weights_bytes;

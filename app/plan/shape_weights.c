@@ -81,7 +81,11 @@ static kvt_status mixture_read(const config *c, const config_sizes *s, mixture *
     TRY(config_number(c, "num_experts_per_tok|num_experts_per_token", 0, 65536, m->n ? CONFIG_REQUIRED : 0, &m->used));
     TRY(config_number(c, "moe_intermediate_size", 1, WIDTH_MAX, s->ffn, &m->ffn));
     TRY(config_number(c, "n_shared_experts", 0, 1024, 0, &m->shared));
-    TRY(config_number(c, "shared_expert_intermediate_size", 0, WIDTH_MAX, m->shared * (int64_t)m->ffn, &m->shared_ffn));
+    int64_t shared_ffn = m->shared * (int64_t)m->ffn;
+    if (shared_ffn > WIDTH_MAX)
+        return config_fail(c, KVT_E_CORRUPT, "n_shared_experts is %d, each %d wide: more than %d together", m->shared,
+                           m->ffn, WIDTH_MAX);
+    TRY(config_number(c, "shared_expert_intermediate_size", 0, WIDTH_MAX, shared_ffn, &m->shared_ffn));
     TRY(config_number(c, "first_k_dense_replace", 0, LAYERS_MAX, 0, &m->first_dense));
     TRY(config_number(c, "decoder_sparse_step", 1, LAYERS_MAX, 1, &step));
     TRY(config_number(c, "moe_layer_freq|expert_layer_period", 1, LAYERS_MAX, step, &m->every));
