@@ -135,8 +135,8 @@ test: deps-test ## the same set-up, then every test
 	@$(MAKE) --no-print-directory model
 	@$(MAKE) --no-print-directory -k -j$(JOBS) WERROR=1 all examples tests
 	tests/run.sh tests/tidy.sh tests/install.sh $(sort $(wildcard tests/test_*.sh)) $(TESTS)
-test-quick: all tests ## no set-up, no programs over a few seconds
-	tests/run.sh tests/tidy.sh $(filter-out %/test_vectors %/test_sim,$(TESTS))
+test-quick: all tests ## no set-up, no programs over ten seconds
+	tests/run.sh tests/tidy.sh $(filter-out %/test_vectors %/test_engine %/test_shared,$(TESTS))
 
 # The sanitizers run on the tiny models where the real one would take minutes: KVTILE_QUICK leaves the real one out. With GCC:
 # clang takes minutes for each kernel with all its accesses instrumented.
@@ -145,6 +145,7 @@ test-asan: deps-test ## every test under AddressSanitizer and UndefinedBehaviorS
 tests-asan: program tests examples
 	KVTILE_QUICK=1 ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run.sh $(TESTS) $(OUT)/examples/embed
 	KVTILE=$(OUT)/kvtile MUTATIONS=1000 tests/run.sh tests/test_badinput.sh
+	KVTILE=$(OUT)/kvtile KVTILE_MODELS=/nowhere tests/run.sh tests/test_chat_cli.sh tests/test_perplexity.sh
 test-tsan: deps-test ## the threaded tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) MODE=tsan CC=$(GCC) tests-tsan
 THREADED := test_thread test_parallel test_attend test_nonfinite test_engine test_seq
