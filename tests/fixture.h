@@ -23,4 +23,7 @@ void fixture_skip(const char *why) __attribute__((noreturn));
 /* A whole file and a 0 behind it, for the caller to free; n may be NULL. A test fails if it cannot be read. */
 char *fixture_read(const char *path, size_t *n);
 
+/* Processor time of this process: what a test can hold to a bound on a machine that others use too. */
+double fixture_cpu_seconds(void);
+
 #endif

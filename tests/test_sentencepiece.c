@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/sys.h"
+#include "fixture.h"
 #include "handmade.h"
 
 enum { UNK, BOS, EOS, BYTE_41, BYTE_C3, BLANK, A, B, AB, BLANK_A, BLANK_AB, BB, WORD, END };
@@ -279,9 +279,9 @@ static void a_table_takes_no_more_time_or_memory_than_its_text(void **state) {
     token_list ids = {0};
     assert_non_null(text);
     memset(text, 'c', LONG);
-    uint64_t start = sys_now_ns();
+    double start = fixture_cpu_seconds();
     assert_int_equal(tokenizer_encode(t, text, LONG, false, &ids), KVT_OK);
-    assert_true(sys_now_ns() - start < 20000000000u); /* round and round: minutes */
+    assert_true(fixture_cpu_seconds() - start < 20); /* round and round: minutes */
     token_list_free(&ids);
     free(text);
     tokenizer_close(t);
@@ -306,10 +306,10 @@ static void long_texts_take_linear_time(void **state) {
             double seconds[2];
             for (size_t at = 0; at < n[1]; at += part) memcpy(text + at, parts[i], part);
             for (int j = 0; j < 2; j++) {
-                uint64_t start = sys_now_ns();
+                double start = fixture_cpu_seconds();
                 token_list ids = {0};
                 assert_int_equal(tokenizer_encode(t, text, n[j], false, &ids), KVT_OK);
-                seconds[j] = (double)(sys_now_ns() - start) * 1e-9;
+                seconds[j] = fixture_cpu_seconds() - start;
                 token_list_free(&ids);
             }
             if (!(seconds[1] < 100 * (seconds[0] + 0.001)))

@@ -1,5 +1,5 @@
-/* tokenizer.c - see tokenizer.h: special tokens cut out, what lies between them handed to the kind of tokenizer, and the
- * way back to bytes. */
+/* tokenizer.c - see tokenizer.h: special tokens cut out, what lies between them handed to the kind of tokenizer, and
+ * the way back to bytes. */
 #include "tokenizer.h"
 
 #include <inttypes.h>
