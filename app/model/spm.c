@@ -1,6 +1,6 @@
 /* spm.c - the kind "llama": SentencePiece's BPE. Characters are merged to tokens, of all that two neighbours can become
- * the one of the best score first. Every way to make a token out of two is a rule of bpe.c, worked out at the start: all
- * ways to cut a token are looked up, each in time of its length, which sentencepiece.c limits. */
+ * the one of the best score first. Every way to make a token out of two is a rule of bpe.c, worked out at the start:
+ * all ways to cut a token are looked up, each in time of its length, which sentencepiece.c limits. */
 #include <inttypes.h>
 #include <stdlib.h>
 
