@@ -218,6 +218,7 @@ shows "Ctrl-D leaves" '^exit 0'
 shows "the terminal is as it was" ' icanon '
 pane kill-server
 
+check "nothing is left beside the history" test "$(ls -A "$XDG_STATE_HOME/kvtile")" = history
 check "the history is its owner's" test "$(stat -c %a "$XDG_STATE_HOME/kvtile/history")" = 600
 begins 40 "TERM=tmux-256color NO_COLOR=1 LC_ALL=C"
 shows "a narrow terminal" '^> *$'
@@ -242,6 +243,8 @@ keys C-c
 shows "Ctrl-C twice leaves" '^exit 0'
 pane kill-server
 
+rm "$XDG_STATE_HOME/kvtile/history"
+mkfifo "$XDG_STATE_HOME/kvtile/history" # nobody writes to it, and nobody waits for that
 begins 80 TERM=dumb
 shows "a dumb terminal" '^> *$'
 enters 'Hi'

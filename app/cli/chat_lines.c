@@ -207,6 +207,13 @@ static void history_find(lines *l) {
     if (n < 0 || n >= (int)sizeof l->path) l->path[0] = 0;
 }
 
+/* A pipe or a device in its place would be read for ever. */
+static void history_read(lines *l) {
+    HistEvent event;
+    struct stat st;
+    if (l->path[0] && stat(l->path, &st) == 0 && S_ISREG(st.st_mode)) history(l->history, &event, H_LOAD, l->path);
+}
+
 /* Written beside it and renamed: a history is whole, and read by its owner alone. A line less in it is no reason to
  * bother anybody. */
 static void history_keep(lines *l) {
@@ -257,7 +264,7 @@ static bool editor_open(lines *l) {
     history(l->history, &event, H_SETSIZE, HISTORY_LINES);
     history(l->history, &event, H_SETUNIQUE, 1);
     history_find(l);
-    if (l->path[0]) history(l->history, &event, H_LOAD, l->path);
+    history_read(l);
     el_set(l->edit, EL_HIST, history, l->history);
     return true;
 }
