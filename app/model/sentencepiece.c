@@ -42,8 +42,8 @@ static kvt_status find_unknown(sentencepiece *s, const model_file *f, error_text
     return KVT_OK;
 }
 
-/* Normal tokens are cut in all ways (spm.c), or looked for everywhere (unigram.c). SentencePiece's have 16 characters at
- * most unless its trainer is told otherwise. */
+/* Normal tokens are cut in all ways (spm.c), or looked for everywhere (unigram.c). SentencePiece's have 16 characters
+ * at most unless its trainer is told otherwise. */
 static kvt_status check_lengths(const vocab *v, const model_file *f, error_text *err) {
     for (int32_t id = 0; id < v->n; id++)
         if (v->type[id] == VOCAB_NORMAL && vocab_length(v, id) > VOCAB_BYTES_SOUGHT_MAX)
