@@ -11,8 +11,8 @@
 static const char TABLE[] = "tokenizer.ggml.precompiled_charsmap";
 
 /* Characters that are replaced as one, and what they become, have some dozens of bytes at most; one word in Arabic,
- * U+FDFA, becomes 33. The limits are ones on time and on memory: an array can be made whose ways go round in circles, and
- * a text that grows a thousandfold. */
+ * U+FDFA, becomes 33. The limits are ones on time and on memory: an array can be made whose ways go round in circles,
+ * and a text that grows a thousandfold. */
 enum { KEY_BYTES_MAX = 128, REPLACEMENT_BYTES_MAX = 128 };
 
 /* -------------------------------------------------------------------------------------------- opening */
