@@ -31,5 +31,7 @@ refused() {
 }
 json() { python3 -c 'import json,sys; o=json.load(open(sys.argv[1])); sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2"; }
 says() { if json "$dir/out" "$1"; then good; else bad "$2: not ($1): $(head -c 300 "$dir/out")"; fi; }
+# tells NAME REGEX: a line of stderr.
+tells() { if grep -qE -- "$2" "$dir/err"; then good; else bad "$1: \"$2\" is missing in: $(head -c 600 "$dir/err")"; fi; }
 
 tiny_run() { "$kvtile" run -m "$tiny" "$@"; }

@@ -18,7 +18,6 @@ said_as() {
     local got=$?
     if [ "$got" = "$wanted" ]; then good; else bad "$name: exit $got, not $wanted: $(head -c 300 "$dir/err")"; fi
 }
-tells() { if grep -qE -- "$2" "$dir/err"; then good; else bad "$1: \"$2\" is missing in: $(head -c 600 "$dir/err")"; fi; }
 count() { grep -cE -- "$1" "$2"; }
 
 # ---- Through a pipe, with a tiny model: what is said around the answers, and the same answers from every kind of cache.
@@ -75,12 +74,15 @@ for name in plain llama2 gemma; do
     check "$name: the same answer" cmp -s "$dir/out" <(tail -c "$(wc -c <"$dir/out")" "$dir/whole")
 done
 said "without a template" 'One\n' -m "$dir/plain.gguf" -n 3
-tells "without a template it warns" '^kvtile: .*plain.gguf: no chat template'
+tells "without a template it warns" '^kvtile: warning: .*plain.gguf: no chat template'
 said "a limit of the cache" 'One\n/context\n' -m $talkative -n 3 --cache-size 66000
 tells "gives the longest context it holds" '^[0-9]+ of 256 tokens'
 
 # ---- Files: only conversations are read, and they appear whole.
 said "saved" "One\n/system Speak.\nTwo\n/save $dir/kept.json\n" -m $talkative -n 4
+tells "that an older file is gone" '^2 turns saved in .*kept.json, which was there and is replaced$'
+said "saved in a new file" "One\n/save $dir/new.json\n" -m $talkative -n 4
+tells "without a word of another" '^1 turn saved in .*new.json$'
 check "it is JSON with roles" json "$dir/kept.json" "[m['role'] for m in o['messages']] == ['system'] + 2 * ['user', 'assistant']"
 check "nothing else is left" test "$(ls "$dir" | grep -c 'kept')" = 1
 bad_chat() { # bad_chat NAME TEXT WORDS: a file of that text is refused in one line.

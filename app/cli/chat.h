@@ -84,8 +84,8 @@ void chat_context(const chat_session *s);
 
 /* ------------------------------------------------------------------------------------------- chat_file.c */
 
-/* CLI_DONE, or CLI_FAILED told on stderr. */
-int chat_save(const chat_session *s, const char *path);
+/* CLI_DONE, or CLI_FAILED told on stderr; replaced: there was a file of that name. */
+int chat_save(const chat_session *s, const char *path, bool *replaced);
 int chat_load(chat_session *s, const char *path, talk_change *change);
 
 #endif

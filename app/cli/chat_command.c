@@ -60,9 +60,12 @@ static const char *path_of(const char *argument, char path[4096]) {
 static void save(chat_session *s, const char *argument) {
     char path[4096];
     argument = path_of(argument, path);
-    int status = chat_save(s, argument);
+    bool replaced = false;
+    int status = chat_save(s, argument, &replaced);
     int n = talk_n_turns(s->talk);
-    if (status == CLI_DONE) screen_dim(&s->screen, "%d turn%s saved in %s", n, n == 1 ? "" : "s", argument);
+    if (status == CLI_DONE)
+        screen_dim(&s->screen, "%d turn%s saved in %s%s", n, n == 1 ? "" : "s", argument,
+                   replaced ? ", which was there and is replaced" : "");
     else s->failed = status;
 }
 

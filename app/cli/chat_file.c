@@ -70,10 +70,11 @@ static bool chat_json(const chat_session *s, byte_list *out) {
 }
 
 /* A file appears whole or not at all: it is written beside its place, and renamed. */
-static int text_keep(const char *path, const byte_list *text) {
+static int text_keep(const char *path, const byte_list *text, bool *replaced) {
     struct stat st;
     char beside[4096];
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return cli_fail("%s: is there already, and is no file", path);
+    *replaced = stat(path, &st) == 0;
+    if (*replaced && !S_ISREG(st.st_mode)) return cli_fail("%s: is there already, and is no file", path);
     int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
     if (n >= (int)sizeof beside) return cli_fail("%s: too long a name", path);
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -87,9 +88,10 @@ static int text_keep(const char *path, const byte_list *text) {
     return cli_fail("%s: %s", path, strerror(why));
 }
 
-int chat_save(const chat_session *s, const char *path) {
+int chat_save(const chat_session *s, const char *path, bool *replaced) {
     byte_list text = { 0 };
-    int status = chat_json(s, &text) ? text_keep(path, &text) : cli_fail("%s: no memory for the JSON text", path);
+    int status = chat_json(s, &text) ? text_keep(path, &text, replaced)
+                                     : cli_fail("%s: no memory for the JSON text", path);
     byte_list_free(&text);
     return status;
 }

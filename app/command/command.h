@@ -21,7 +21,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, and where to look; returns CLI_USAGE. */
 int cli_usage(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, and work goes on. */
+/* "kvtile: warning: ...", and work goes on. */
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Flush stdout. CLI_DONE: written, or nobody reads any more (a closed pipe is no failure); CLI_FAILED: told. */
 int cli_flush(void);

@@ -7,17 +7,17 @@
 
 #include "base/text.h"
 
-static void say(const char *format, va_list args) {
+static void say(const char *kind, const char *format, va_list args) {
     char line[2 * 4096]; /* a path at its longest, and a sentence */
     vsnprintf(line, sizeof line, format, args);
     text_one_line(line);
-    fprintf(stderr, "kvtile: %s\n", line);
+    fprintf(stderr, "kvtile: %s%s\n", kind, line);
 }
 
 int cli_fail(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    say("", format, args);
     va_end(args);
     return CLI_FAILED;
 }
@@ -25,7 +25,7 @@ int cli_fail(const char *format, ...) {
 int cli_usage(const char *name, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    say("", format, args);
     va_end(args);
     fprintf(stderr, "try: kvtile %s%s--help\n", name, name[0] ? " " : "");
     return CLI_USAGE;
@@ -34,7 +34,7 @@ int cli_usage(const char *name, const char *format, ...) {
 void cli_warn(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    say("warning: ", format, args);
     va_end(args);
 }
 
