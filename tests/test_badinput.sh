@@ -20,7 +20,7 @@ refused "no such prompt file" no-such-prompt "No such file" -- tiny_run -f no-su
 refused "a folder as the prompt" "directory" -- tiny_run -f "$dir"
 refused "a prompt longer than the context" 8 -- tiny_run -p "$(printf 'word %.0s' $(seq 200))" --ctx 8
 refused "a prompt longer than the model's context" 512 -- tiny_run -p "$(printf 'word %.0s' $(seq 600))"
-refused "a cache too small for one sequence" --cache-size 1024 -- tiny_run -p x --cache-size 1K
+refused "a cache too small for one sequence" "--cache-size 1.0 kB (1,024 bytes) is too small: one sequence of 129 tokens takes 20 kB (20,480 bytes)" -- tiny_run -p x --cache-size 1K
 refused "a cache larger than the machine" -- tiny_run -p x --ctx 16000000 --samples 1000 --cache contiguous
 refused "an answer that cannot be written" logits "No such file" -- tiny_run -p x --logits "$dir/none/logits"
 status 1 "logits on a full device" tiny_run -p x --logits /dev/full

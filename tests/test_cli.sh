@@ -37,6 +37,7 @@ says "set(o['samples'][0]) == {'text', 'tokens', 'finish_reason'} and o['samples
 says "o['positions_computed'] == o['prompt_tokens'] + o['completion_tokens'] - 1" "positions with a cache"
 says "o['completion_tokens'] == len(o['tokens']) and o['finish_reason'] in ('length', 'stop')" "counts"
 says "o['cache']['bytes_per_token'] == 2 * 1 * (16 + 16) * 2 and o['cache']['bytes_used'] == o['positions_computed'] * 128" "bytes"
+says "abs(o['decode_tokens_per_s'] * o['tpot_ms'] / 1e3 - 1) < 1e-6" "one clock for tokens per second and milliseconds per token"
 for math in fast accurate exact; do
     status 0 "json, $math" tiny_run -p "Once upon a time" -n 1 --math $math --json
     says "o['math'] == '$math'" "json, $math"
@@ -46,6 +47,7 @@ says "o['positions_computed'] == sum(o['prompt_tokens'] + i for i in range(o['co
 status 0 "samples" tiny_run -p "Once upon a time there was a cache" -n 6 --samples 3 --temp 1 --seed 4 --block 16 --json
 says "len(o['samples']) == 3 and o['cache']['blocks_shared'] >= 1" "samples share blocks"
 says "o['positions_computed'] == o['prompt_tokens'] + o['completion_tokens'] - 3" "one prefill for three samples"
+says "1e3 / o['tpot_ms'] < o['decode_tokens_per_s'] < 3.3e3 / o['tpot_ms']" "three samples at once, on the same clock"
 cp "$dir/out" "$dir/first"
 status 0 "samples again, other threads and chunks" tiny_run -p "Once upon a time there was a cache" -n 6 --samples 3 --temp 1 --seed 4 --threads 1 --chunk 3 --json
 says "o['samples'] == json.load(open('$dir/first'))['samples']" "same seed, same text"
@@ -58,6 +60,8 @@ says "o['tokens'] == json.load(open('$dir/first'))['samples'][1]['tokens']" "alo
 status 0 "inspect" "$kvtile" inspect -m "$tiny" --json
 says "o['arch'] == 'llama' and o['n_layers'] == 2 == len(o['layers']) and o['n_vocab'] == 320 and o['context_train'] == 512" "inspect"
 says "o['layers'][0] == {'kind': 'full', 'n_heads': 8, 'n_heads_kv': 1, 'dim_k': 16, 'dim_v': 16, 'window': 0}" "inspect layers"
+says "o['name'] and o['n_weights'] * 4 >= o['weights_bytes'] > 0 and 'F32' in o['weight_types'] and o['rope_dim'] == 16 and o['rope_base'] > 1" "inspect, weights and rope"
+says "o['cache_bytes_per_token'] == {'bf16': 128, 'f16': 128, 'f32': 256}" "inspect, bytes of a token"
 status 0 "inspect of many types" "$kvtile" inspect tests/vectors/family-llama-blocks.gguf
 for type in Q2_K Q3_K Q4_K Q5_K Q6_K Q5_0 Q5_1 IQ4_NL IQ4_XS F32; do check "inspect counts $type" grep -q "$type [13]" "$dir/out"; done
 
@@ -195,6 +199,25 @@ printf 'Once' | tiny_run - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad
 printf 'Once' >"$dir/prompt"
 status 0 "-f" tiny_run -f "$dir/prompt" -n 5
 printf 'Once' | tiny_run - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad "-f gives the same as -p"
+
+printf 'Once' | tiny_run -f - -n 5 2>/dev/null | cmp -s - "$dir/out" && good || bad "-f - is stdin"
+status 0 "perplexity" "$kvtile" perplexity -m "$tiny" -f "$dir/digits"
+"$kvtile" perplexity -m "$tiny" -f - <"$dir/digits" 2>&1 | cmp -s - "$dir/out" && good || bad "perplexity -f - is stdin"
+
+# ---- What people read: one of a thing is no plural, and a warning is no error.
+status 0 "one token" tiny_run -p "Once" -n 1
+tells "one token" '^  answer   1 token \(length\)$'
+tells "one block" 'in 1 block of 32$'
+status 0 "the same three times" tiny_run -p "Once" -n 2 --samples 3
+tells "samples of the likeliest token" '^kvtile: warning: all 3 samples will be the same'
+status 0 "samples" tiny_run -p "Once" -n 2 --samples 3 --temp 1
+check "no warning where they differ" test "$(grep -c warning "$dir/err")" = 0
+KVTILE_CPU=avx9 status 0 "an unknown instruction set" "$kvtile" --version
+tells "an unknown instruction set" '^kvtile: warning: KVTILE_CPU=avx9 is not scalar, avx2, avx512 or avx512bf16'
+for cpu in scalar avx2 avx512 avx512bf16 ""; do
+    KVTILE_CPU=$cpu status 0 "KVTILE_CPU=$cpu" "$kvtile" --version
+    check "KVTILE_CPU=$cpu is known" test ! -s "$dir/err"
+done
 
 # ---- Ctrl-C between two steps of a long prompt: 130, and the table all the same.
 yes 'a b c d e f g h' | head -c 400000 >"$dir/long"

@@ -175,9 +175,11 @@ static int measure(const memory_options *o, const requests *t, int i, json_t *ro
                                               cases[i].block, "use_share", share, "tokens_held_mean", held,
                                               "tokens_reserved_most", (json_int_t)reserved));
     else if (cases[i].kind == KVT_PAGED)
-        printf("paged, blocks of %-4d %9.2f %% %14.0f %16s\n", cases[i].block, 100 * share, held,
+        printf("paged, blocks of %-4d %9.2f %% %14s %16s\n", cases[i].block, 100 * share,
+               show_count((uint64_t)(held + 0.5)).text, show_count(reserved).text);
+    else
+        printf("contiguous %10s %9.2f %% %14s %16s\n", "", 100 * share, show_count((uint64_t)(held + 0.5)).text,
                show_count(reserved).text);
-    else printf("contiguous %10s %9.2f %% %14.0f %16s\n", "", 100 * share, held, show_count(reserved).text);
     return CLI_DONE;
 }
 

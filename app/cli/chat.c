@@ -66,11 +66,9 @@ static engine_options engine_wanted(const chat_session *s) {
 }
 
 static int engine_prepare(chat_session *s) {
-    error_text err;
     engine_options e = engine_wanted(s);
     int trained = model_context(model_config_of(s->loaded.model));
-    if (engine_open(&s->engine, s->loaded.model, s->loaded.team, &e, &err) != KVT_OK)
-        return cli_fail("%s%s", e.cache_bytes ? "--cache-size: " : "", err.text);
+    if (loaded_engine(&s->engine, &s->loaded, &e) != CLI_DONE) return CLI_FAILED;
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
     return CLI_DONE;

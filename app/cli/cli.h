@@ -74,6 +74,8 @@ typedef struct loaded {
     double load_ms;
 } loaded;
 
+/* CLI_DONE, or CLI_FAILED told on stderr in the words of the command line. */
+int loaded_engine(engine **out, const loaded *l, const engine_options *opt);
 /* CLI_DONE, or the status to exit with, told on stderr. Then loaded_close. */
 int loaded_open(loaded *l, const common_options *c);
 void loaded_close(loaded *l);
@@ -105,12 +107,13 @@ json_t *json_bytes(const char *bytes, size_t n);
 /* Print an object on stdout, one line, and let go of it; CLI_DONE or CLI_FAILED. */
 int json_print(json_t *object);
 
-/* "1.5 MB" in powers of 1000, "3,072" with commas; text lives in the buffer. */
+/* "1.5 MB" in powers of 1000, "3,072" with commas, "1 token" and "3,072 tokens"; text lives in the buffer. */
 typedef struct show_text {
     char text[40];
 } show_text;
 show_text show_bytes(double bytes);
 show_text show_count(uint64_t n);
+show_text show_counted(uint64_t n, const char *one);
 
 /* What a run did, for the table on stderr and for --json. */
 typedef struct run_report {

@@ -76,16 +76,23 @@ static void print_table(const described *d) {
 
 /* window: how many tokens a layer keeps; 0: all of them. */
 static int print_json(const described *d) {
-    json_t *layers = json_array();
+    json_t *layers = json_array(), *formats = json_object();
+    for (int f = 0; kvt_format_name((kvt_format)f); f++)
+        json_object_set_new(formats, kvt_format_name((kvt_format)f),
+                            json_integer((json_int_t)bytes_per_token(d, (kvt_format)f)));
     for (int i = 0; i < d->config.n_layers; i++) {
         const kvt_layer *l = &d->layers[i];
         json_array_append_new(layers, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "kind", "full", "n_heads",
                                                 l->n_heads_q, "n_heads_kv", l->n_heads_kv, "dim_k", l->dim_k, "dim_v",
                                                 l->dim_v, "window", 0));
     }
-    return json_print(json_pack("{s:s, s:i, s:i, s:i, s:I, s:o}", "arch", d->config.arch, "n_layers",
-                                d->config.n_layers, "n_vocab", d->config.n_vocab, "context_train", d->config.context,
-                                "weights_bytes", (json_int_t)d->info.weights_bytes, "layers", layers));
+    return json_print(json_pack(
+        "{s:o, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:i, s:f, s:o, s:o}", "name",
+        json_bytes(d->info.name, strlen(d->info.name)), "arch", d->config.arch, "n_layers", d->config.n_layers,
+        "n_vocab", d->config.n_vocab, "context_train", d->config.context, "n_weights", (json_int_t)d->info.n_weights,
+        "weights_bytes", (json_int_t)d->info.weights_bytes, "weight_types", d->info.types, "rope_dim",
+        d->config.rope.dim, "rope_base", (double)d->config.rope.base, "cache_bytes_per_token", formats, "layers",
+        layers));
 }
 
 static int inspect(described *d, const char *path, bool json) {
@@ -115,6 +122,10 @@ const command command_inspect = {
     .summary = "a model file: architecture, layers, cache bytes per token",
     .usage = "[-m MODEL | MODEL] [--json]",
     .about = "What a model file is: architecture, layers, and what a token costs in the cache.",
+    .more = "With --json there is one object: name, arch, n_layers, n_vocab, context_train, n_weights, weights_bytes, "
+            "weight_types (types of tensors and how many are of each), rope_dim and rope_base, "
+            "cache_bytes_per_token by format, and layers with kind, n_heads, n_heads_kv, dim_k, dim_v and window of "
+            "each.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),

@@ -77,6 +77,27 @@ int loaded_open(loaded *l, const common_options *c) {
     return CLI_DONE;
 }
 
+/* What one sequence takes at its longest, against a --cache-size that is less. */
+static int refuse_cache_size(const loaded *l, engine_options opt, const error_text *err) {
+    kvt_bytes_info need;
+    size_t have = opt.cache_bytes;
+    opt.cache_bytes = 0;
+    opt.sequences_max = 1;
+    if (engine_bytes(l->model, &opt, &need) != KVT_OK || need.bytes_cache <= have) return cli_fail("%s", err->text);
+    int n_tokens = opt.context ? opt.context : model_context(model_config_of(l->model));
+    return cli_fail("--cache-size %s (%s bytes) is too small: one sequence of %s takes %s (%s bytes)",
+                    show_bytes((double)have).text, show_count(have).text,
+                    show_counted((uint64_t)n_tokens, "token").text, show_bytes((double)need.bytes_cache).text,
+                    show_count(need.bytes_cache).text);
+}
+
+int loaded_engine(engine **out, const loaded *l, const engine_options *opt) {
+    error_text err;
+    kvt_status status = engine_open(out, l->model, l->team, opt, &err);
+    if (status == KVT_OK) return CLI_DONE;
+    return status == KVT_E_LIMIT && opt->cache_bytes ? refuse_cache_size(l, *opt, &err) : cli_fail("%s", err.text);
+}
+
 void loaded_close(loaded *l) {
     model_close(l->model);
     kvt_workers_close(l->team);

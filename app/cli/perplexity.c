@@ -174,8 +174,8 @@ static int tell(const perplexity *p, const score_setup *s, const result *r) {
         json_decref(kl);
         return json_print(o);
     }
-    printf("perplexity %.4f +- %.4f over %s tokens, windows of %s; keys %s, values %s, %.2f bits per element\n", r->ppl,
-           r->error, show_count((uint64_t)p->tally.n).text, show_count((uint64_t)p->ctx).text, k, v, bits);
+    printf("perplexity %.4f +- %.4f over %s, windows of %s; keys %s, values %s, %.2f bits per element\n", r->ppl,
+           r->error, show_counted((uint64_t)p->tally.n, "token").text, show_count((uint64_t)p->ctx).text, k, v, bits);
     if (p->opt->kl)
         printf("against float32 keys and values: KL divergence %.3g on average, %.3g at the 99.9th percentile; the "
                "likeliest token is the same in %.2f %%\n", r->kl_mean, r->kl_p999, 100 * r->agree);
@@ -242,7 +242,7 @@ static void perplexity_defaults(void *options) {
 
 static const option option_table[] = {
     OPTION_MODEL(perplexity_options),
-    { "-f", "FILE", OPTION_FILE, offsetof(perplexity_options, file), "the text" },
+    { "-f", "FILE", OPTION_FILE, offsetof(perplexity_options, file), "the text; -: what stdin has" },
     { "--ctx", "TOKENS", OPTION_INT, offsetof(perplexity_options, common.ctx),
       "tokens of a window (default: 2048, or the model's context)", 2, 16777216 },
     { "--stride", "TOKENS", OPTION_INT, offsetof(perplexity_options, stride),

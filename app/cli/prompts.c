@@ -21,6 +21,7 @@ static int read_all(FILE *f, const char *name, byte_list *out) {
 }
 
 int prompts_read_file(const char *path, byte_list *out) {
+    if (strcmp(path, "-") == 0) return read_all(stdin, "stdin", out);
     FILE *f = fopen(path, "rb");
     if (!f) return cli_fail("%s: %s", path, strerror(errno));
     int status = read_all(f, path, out);

@@ -21,7 +21,7 @@ typedef struct prompt_list {
 int prompts_encode(prompt_list *list, const prompt_options *opt, const model *m);
 void prompts_free(prompt_list *list);
 
-/* Append a whole file; CLI_DONE, or CLI_FAILED told on stderr. */
+/* Append a whole file, "-" being stdin; CLI_DONE, or CLI_FAILED told on stderr. */
 int prompts_read_file(const char *path, byte_list *out);
 
 #endif

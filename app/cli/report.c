@@ -18,7 +18,8 @@ static double per_second(uint64_t n, uint64_t ns) {
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0;
 }
 
-/* Milliseconds per token after the first, of the longest answer. */
+/* Both on the clock of the answers: a token of one answer, and the tokens of all of them together, can be told from
+ * each other. Milliseconds per token after the first, of the longest answer: */
 static double tpot_of(const run_report *r, int n_answers) {
     const answer *longest = &r->answers[0];
     for (int i = 1; i < n_answers; i++)
@@ -27,9 +28,21 @@ static double tpot_of(const run_report *r, int n_answers) {
     return (double)(longest->last_ns - longest->first_ns) / 1e6 / (longest->n_tokens - 1);
 }
 
+/* Tokens after the first of each answer, from the earliest first token to the last one of all. */
+static double decode_rate_of(const run_report *r, int n_answers) {
+    uint64_t begin = UINT64_MAX, end = 0, later = 0;
+    for (int i = 0; i < n_answers; i++) {
+        const answer *a = &r->answers[i];
+        if (a->n_tokens == 0) continue;
+        later += (uint64_t)a->n_tokens - 1;
+        if (a->first_ns < begin) begin = a->first_ns;
+        if (a->last_ns > end) end = a->last_ns;
+    }
+    return later > 0 ? per_second(later, end - begin) : 0;
+}
+
 static figures figures_of(const run_report *r) {
     figures f = { .opt = *engine_options_of(r->engine), .count = engine_counted(r->engine) };
-    uint64_t later = 0; /* tokens that a decode step gave */
     f.cache = engine_fullest(r->engine);
     f.n_answers = r->n_prompts * r->n_samples;
     for (int i = 0; i < r->n_prompts; i++) f.prompt_tokens += (uint64_t)r->prompts[i].n_tokens;
@@ -37,13 +50,12 @@ static figures figures_of(const run_report *r) {
         uint64_t n = (uint64_t)r->answers[i].n_tokens, p = (uint64_t)r->prompts[i / r->n_samples].n_tokens;
         f.completion_tokens += n;
         if (n == 0) continue;
-        later += n - 1;
         f.positions_without += n * p + n * (n - 1) / 2;
     }
     f.ttft_ms = (double)r->answers[0].first_ns / 1e6;
     f.tpot_ms = tpot_of(r, f.n_answers);
     f.prefill_per_s = per_second(f.count.prefill_positions, f.count.prefill_ns);
-    f.decode_per_s = per_second(later, f.count.decode_ns);
+    f.decode_per_s = decode_rate_of(r, f.n_answers);
     return f;
 }
 
@@ -62,32 +74,46 @@ static void cache_lines(const figures *f) {
             show_bytes((double)c->bytes_reserved).text,
             c->bytes_reserved ? 100.0 * (double)c->bytes_used / (double)c->bytes_reserved : 0.0);
     if (f->opt.kind == KVT_PAGED)
-        fprintf(stderr, ", in %s blocks of %d", show_count(c->blocks_used).text, f->opt.block_tokens);
+        fprintf(stderr, ", in %s of %d", show_counted(c->blocks_used, "block").text, f->opt.block_tokens);
     fprintf(stderr, "\n");
     if (c->blocks_shared > 0)
-        fprintf(stderr, "           %s blocks shared: %s tokens kept once that count %s\n",
-                show_count(c->blocks_shared).text, show_count(c->tokens_stored).text, show_count(c->tokens_held).text);
+        fprintf(stderr, "           %s shared: %s kept once that count %s\n",
+                show_counted(c->blocks_shared, "block").text, show_counted(c->tokens_stored, "token").text,
+                show_count(c->tokens_held).text);
 }
 
 static void saved_line(const figures *f) {
     uint64_t done = f->count.positions_computed;
-    fprintf(stderr, "  saved    %s positions computed", show_count(done).text);
+    fprintf(stderr, "  saved    %s computed", show_counted(done, "position").text);
     if (f->opt.kind == KVT_NONE) fprintf(stderr, ", all of them again for each token\n");
     else if (done > 0)
         fprintf(stderr, "; without a cache %s, %.1f times as many\n", show_count(f->positions_without).text,
                 (double)f->positions_without / (double)done);
     else fprintf(stderr, "\n");
     if (f->count.n_paused > 0)
-        fprintf(stderr, "           the cache was full: sequences gave their blocks back %s times\n",
-                show_count(f->count.n_paused).text);
+        fprintf(stderr, "           the cache was full: sequences gave their blocks back %s\n",
+                show_counted(f->count.n_paused, "time").text);
+}
+
+static uint64_t whole_of(double x) {
+    return (uint64_t)(x + 0.5);
+}
+
+/* One token has no token behind it to be timed. */
+static void answer_line(const figures *f, finish_reason first) {
+    fprintf(stderr, "  answer   %s", show_counted(f->completion_tokens, "token").text);
+    if (f->tpot_ms > 0)
+        fprintf(stderr, ", %.1f tokens/s, %s%.2f ms%s", f->decode_per_s,
+                f->n_answers > 1 ? "in each answer one in " : "", f->tpot_ms, f->n_answers > 1 ? "" : " each");
+    fprintf(stderr, " (%s)\n", finish_name(first));
 }
 
 void report_table(const run_report *r) {
     figures f = figures_of(r);
-    fprintf(stderr, "\n  prompt   %s tokens, %.0f tokens/s; first token after %.0f ms\n",
-            show_count(f.prompt_tokens).text, f.prefill_per_s, f.ttft_ms);
-    fprintf(stderr, "  answer   %s tokens, %.1f tokens/s, %.2f ms each (%s)\n", show_count(f.completion_tokens).text,
-            f.decode_per_s, f.tpot_ms, finish_name(r->answers[0].finish));
+    fprintf(stderr, "\n  prompt   %s, %s tokens/s; first token after %s ms\n",
+            show_counted(f.prompt_tokens, "token").text, show_count(whole_of(f.prefill_per_s)).text,
+            show_count(whole_of(f.ttft_ms)).text);
+    answer_line(&f, r->answers[0].finish);
     cache_lines(&f);
     saved_line(&f);
 }

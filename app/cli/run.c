@@ -39,7 +39,8 @@ static const option option_table[] = {
     OPTION_MODEL(run_options),
     OPTION_HEAD("Prompt"),
     { "-p", "TEXT", OPTION_TEXT, offsetof(run_options, prompt.text), "the prompt" },
-    { "-f", "FILE", OPTION_FILE, offsetof(run_options, prompt.file), "the prompt is a file's content" },
+    { "-f", "FILE", OPTION_FILE, offsetof(run_options, prompt.file),
+      "the prompt is a file's content; -: what stdin has" },
     { "--prompts", "FILE", OPTION_FILE, offsetof(run_options, prompt.lines),
       "one prompt per line, answered together as one batch" },
     { "--chat", NULL, OPTION_FLAG, offsetof(run_options, prompt.chat),
@@ -169,17 +170,18 @@ static engine_options engine_wanted(const run_state *r) {
 }
 
 static int engine_prepare(run_state *r) {
-    error_text err;
     engine_options e = engine_wanted(r);
     int trained = model_context(model_config_of(r->loaded.model)), limit = r->opt->common.ctx ? e.context : trained;
     for (int i = 0; i < r->prompts.n; i++)
         if (r->prompts.prompt[i].n_tokens > limit)
             return cli_fail("the prompt has %d tokens, the context holds %d (--ctx)", r->prompts.prompt[i].n_tokens,
                             limit);
-    if (engine_open(&r->engine, r->loaded.model, r->loaded.team, &e, &err) != KVT_OK)
-        return cli_fail("%s%s", e.cache_bytes ? "--cache-size: " : "", err.text);
+    if (loaded_engine(&r->engine, &r->loaded, &e) != CLI_DONE) return CLI_FAILED;
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
+    if (r->opt->n_samples > 1 && r->opt->sampling.temp == 0)
+        cli_warn("all %d samples will be the same: without --temp the likeliest token is taken each time",
+                 r->opt->n_samples);
     return CLI_DONE;
 }
 
@@ -302,7 +304,13 @@ const command command_run = {
             "answer, samples with text, tokens and finish_reason (stop, length or interrupted) of each, "
             "finish_reason, prompt_tokens, cached_tokens, completion_tokens, positions_computed, ttft_ms, tpot_ms, "
             "prefill_tokens_per_s, decode_tokens_per_s, threads, cpu, and cache. With --logprobs each of the samples "
-            "has logprobs, a list with token, text, bytes, logprob and top of each token.",
+            "has logprobs, a list with token, text, bytes, logprob and top of each token.\n\n"
+            "Times are those of the clock on the wall, with everything that a token waits for. ttft_ms is from the "
+            "beginning to the first token of the first answer. tpot_ms is what a token behind the first takes, in the "
+            "longest answer. decode_tokens_per_s counts the tokens behind the first of all answers, from when the "
+            "earliest answer has its first token until the last one ends: 1000 / tpot_ms of a single answer, as many "
+            "times that of answers that begin and end together. prefill_tokens_per_s alone leaves out what is not "
+            "computing: tokens of prompts by the time of the steps that read them.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),

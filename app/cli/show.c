@@ -74,6 +74,13 @@ show_text show_count(uint64_t n) {
     return out;
 }
 
+show_text show_counted(uint64_t n, const char *one) {
+    show_text out = show_count(n);
+    size_t at = strlen(out.text);
+    snprintf(out.text + at, sizeof out.text - at, " %s%s", one, n == 1 ? "" : "s");
+    return out;
+}
+
 /* ------------------------------------------------------------------------------------------------- JSON */
 
 json_t *json_bytes(const char *bytes, size_t n) {

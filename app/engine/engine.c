@@ -453,7 +453,7 @@ static void account(engine *e, uint64_t ns) {
     e->count.prefill_positions += prefill;
     e->count.decode_positions += decode;
     e->count.positions_computed += prefill + decode;
-    *(prefill > 0 ? &e->count.prefill_ns : &e->count.decode_ns) += ns;
+    if (prefill > 0) e->count.prefill_ns += ns;
     e->count.n_steps++;
     kvt_stats now;
     if (kvt_stats_get(e->cache, &now) == KVT_OK && now.tokens_held >= e->fullest.tokens_held) e->fullest = now;

@@ -38,7 +38,7 @@ engine_options engine_options_default(void);
 typedef struct engine_counters {
     uint64_t positions_computed;                  /* rows pushed through the model */
     uint64_t prefill_positions, decode_positions; /* prefill: until a sequence's first logits */
-    uint64_t prefill_ns, decode_ns;               /* a step with any prefill row counts as prefill */
+    uint64_t prefill_ns;                          /* of the steps with any prefill row */
     uint64_t n_steps, n_paused; /* paused: sequences that gave their blocks back to let others go on */
 } engine_counters;
 
