@@ -186,6 +186,22 @@ static void scripts_have(const command *c, const option *o, const char *bash, co
     assert_holds(fish, part, c, "fish script");
 }
 
+/* Words that may be taken beside others. */
+static void scripts_offer(const command *c, const option *o, const char *bash, const char *zsh, const char *fish) {
+    char part[1200];
+    option_words words = option_words_of(o->word_at);
+    snprintf(part, sizeof part, "%s) _kvtile_words \"$cur\" '%s'", o->name, words.text);
+    assert_holds(bash, part, c, "bash script");
+    snprintf(part, sizeof part, " -l %s -x -a '%s' ", o->name + 2, words.text);
+    assert_holds(fish, part, c, "fish script");
+    for (char *colon = words.text; (colon = strchr(colon, ':')); colon += 2) {
+        memmove(colon + 1, colon, strlen(colon) + 1);
+        *colon = '\\';
+    }
+    snprintf(part, sizeof part, ":(%s)'", words.text);
+    assert_holds(zsh, part, c, "zsh script");
+}
+
 static void manual_part(char *page, const command *c) {
     char from[64], to[64] = ".SH ENVIRONMENT";
     if (!command_family(c) && !c->minor) return;
@@ -219,6 +235,7 @@ static void every_option_stands_in_help_manual_and_completions(void **state) {
             help_has(c, o, help);
             manual_has(c, o, page);
             scripts_have(c, o, bash, zsh, fish);
+            if (o->word_at) scripts_offer(c, o, bash, zsh, fish);
         }
         if (c->operand) help_has(c, c->operand, help);
         if (c->operand && !c->minor) manual_has(c, c->operand, page);

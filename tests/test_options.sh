@@ -35,6 +35,8 @@ for name in "${names[@]}"; do
     # shellcheck disable=SC2086
     check "help $name is $name --help" cmp -s <("$kvtile" help $name) <("$kvtile" $name --help)
     # shellcheck disable=SC2086
+    check "help of $name has no two empty lines" test -z "$("$kvtile" help $name | awk '!NF && empty; { empty = !NF }' | wc -l | grep -v '^0$')"
+    # shellcheck disable=SC2086
     check "help of $name within 80 columns" test "$("$kvtile" help $name | grep -v '^usage:\|^  kvtile ' | wc -L)" -le 80
 done
 
@@ -80,6 +82,9 @@ bash_has "" kvtile bench prefill --d
 bash_has "bash" kvtile completion b
 bash_has "share step" kvtile help bench s
 bash_has "manual" kvtile help man
+bash_has "s3-fifo" kvtile simulate --policy s
+bash_has "llama-3-70b llama-3-8b" kvtile plan --name llama-3-
+bash_has "all gqa:8 mha mla mqa" kvtile plan --as ""
 bash_has "" kvtile nonsense ""
 
 # ---- fish tells what it would offer.
@@ -102,6 +107,9 @@ if has fish; then
     fish_has "" "kvtile bench prefill --d"
     fish_has "share step" "kvtile help bench s"
     fish_has "bash" "kvtile completion b"
+    fish_has "s3-fifo" "kvtile simulate --policy s3"
+    fish_has "llama-3-70b llama-3-8b" "kvtile plan --name llama-3-"
+    fish_has "gqa:8" "kvtile plan --as g"
 else
     echo "skipped: fish is not there"
 fi
@@ -120,8 +128,9 @@ ZSH
     # The lines are run, and the shell says what they are: kvtile is an echo there.
     printf '\nkvtile() { print -r -- "<kvtile $*>" }\n' >>"$dir/zsh"
     lines=("kvtile ru" "kvtile bench dec" "kvtile run --kv b" "kvtile run --kv=f3" "kvtile run --cache-s" "kvtile run -m mod"
-        "kvtile bench decode --plot picture.s" "kvtile help bench sh" "kvtile completion b" "kvtile bench prefill --dep")
-    wanted="<kvtile run>|<kvtile bench decode>|<kvtile run --kv bf16>|<kvtile run --kv=f32>|<kvtile run --cache-size>|<kvtile run -m model.gguf>|<kvtile bench decode --plot picture.svg>|<kvtile help bench share>|<kvtile completion bash>|<kvtile bench prefill --dep>"
+        "kvtile bench decode --plot picture.s" "kvtile help bench sh" "kvtile completion b" "kvtile bench prefill --dep"
+        "kvtile simulate --policy s3" "kvtile plan --name=smol" "kvtile plan --as g")
+    wanted="<kvtile run>|<kvtile bench decode>|<kvtile run --kv bf16>|<kvtile run --kv=f32>|<kvtile run --cache-size>|<kvtile run -m model.gguf>|<kvtile bench decode --plot picture.svg>|<kvtile help bench share>|<kvtile completion bash>|<kvtile bench prefill --dep>|<kvtile simulate --policy s3-fifo>|<kvtile plan --name=smollm2-135m>|<kvtile plan --as gqa:8>"
     got=$(HOME=$dir timeout 20 zsh -f "$dir/drive" "$dir/zsh" "$dir/work" "${lines[@]}" 2>&1 | tr -d '\r' | grep -o '^<kvtile [^>]*>' | paste -sd '|')
     check "zsh reads the script" zsh -n "$dir/zsh"
     check "zsh: $got" test "$got" = "$wanted"

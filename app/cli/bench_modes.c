@@ -43,6 +43,7 @@ static const option option_table[] = {
       "how many tokens of it (default: 2048, or what the model was trained on)", 2, 1 << 20 },
     OPTION_HEAD("Cache"),
     OPTION_FORMATS(modes_options),
+    OPTION_HEAD("Machine"),
     OPTION_THREADS(modes_options),
     OPTION_CHUNK(modes_options),
     OPTION_JSON(modes_options),

@@ -45,6 +45,8 @@ typedef struct planning {
 
 /* The model that the options name; CLI_DONE, or the status to exit with, told on stderr. */
 int plan_shape(planning *p);
+/* Words of --as one by one; NULL behind the last. */
+const char *plan_kind_name(int i);
 /* Everything else. */
 int plan_work_out(planning *p);
 
@@ -61,6 +63,7 @@ bool plan_advice(const planning *p, char *out, size_t n);
 show_text plan_amount(double n, const char *unit);
 show_text plan_size(double bytes);
 show_text plan_exact(double bytes); /* "1,073,741,824 B" */
+show_text plan_time(double ms);     /* "9.61 ms", "1.23 s" */
 /* Elements of keys and values of a token in a layer, without padding. */
 int64_t plan_elements(const kvt_layer *l);
 const char *plan_kind(const kvt_layer *l); /* "full" */

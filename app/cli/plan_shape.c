@@ -4,25 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* -------------------------------------------------------------------------------------------------- by name */
-
-/* All names in one line; of the table, which is short. */
-static const char *names_all(void) {
-    static char out[1024];
-    size_t n = 0;
-    for (int i = 0; shape_name(i) && n < sizeof out; i++)
-        n += (size_t)snprintf(out + n, sizeof out - n, "%s%s", i ? " " : "", shape_name(i));
-    return out;
-}
-
-static int by_name(planning *p) {
-    const char *name = p->opt->name;
-    if (shape_of_name(&p->shape, name)) return CLI_DONE;
-    near_word near = near_of(name);
-    for (int i = 0; shape_name(i); i++) near_offer(&near, shape_name(i), (int)strlen(shape_name(i)));
-    if (near.best) return cli_usage("plan", "no model is known as \"%s\"%s", name, near_text(&near).text);
-    return cli_usage("plan", "no model is known as \"%s\"; known are: %s", name, names_all());
-}
+#include "known.h"
 
 /* ----------------------------------------------------------------------------------------------- by numbers */
 
@@ -74,14 +56,22 @@ static int by_any(planning *p) {
     int n = !!o->common.model + !!o->config + !!o->name + has_numbers(o);
     if (n == 0)
         return cli_usage("plan", "a model is wanted: -m FILE.gguf, --config FILE, --layers N --heads N --head-dim N, "
-                         "or --name with one of: %s", names_all());
+                         "or --name with one of: %s", option_words_of(shape_name).text);
     if (n > 1) return cli_usage("plan", "one of -m, --config, --name and plain numbers, not several");
     if (o->common.model) return by_file(p);
     if (o->config) return by_config(p, o->config);
-    return o->name ? by_name(p) : by_numbers(p);
+    return o->name ? known_shape(&p->shape, "plan", o->name) : by_numbers(p);
 }
 
 /* ------------------------------------------------------------------------------------------- as other kinds */
+
+/* What --as all puts side by side, and the word for that. */
+static const char *const kind_names[] = { "mha", "gqa:8", "mqa", "mla", "all" };
+enum { N_KINDS = sizeof kind_names / sizeof kind_names[0] - 1 };
+
+const char *plan_kind_name(int i) {
+    return i >= 0 && i <= N_KINDS ? kind_names[i] : NULL;
+}
 
 static int kind_add(planning *p, const char *as, bool all) {
     error_text err;
@@ -93,14 +83,13 @@ static int kind_add(planning *p, const char *as, bool all) {
 }
 
 static int kinds(planning *p) {
-    static const char *const all[] = { "mha", "gqa:8", "mqa", "mla" };
     const option_texts *as = &p->opt->as;
     int status = CLI_DONE;
     for (int i = 0; i < as->n && status == CLI_DONE; i++) {
         if (strcmp(as->text[i], "all") != 0) status = kind_add(p, as->text[i], false);
         else if (as->n > 1) status = cli_usage("plan", "--as all is all of them: give it alone");
         else
-            for (int k = 0; k < 4; k++) kind_add(p, all[k], true);
+            for (int k = 0; k < N_KINDS; k++) kind_add(p, kind_names[k], true);
     }
     if (status != CLI_DONE || as->n != 1 || p->n_kinds != 1) return status;
     p->shape = p->kind[0].shape; /* one kind alone is the plan itself */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "known.h"
+
 /* --------------------------------------------------------------------------------------------- what to replay */
 
 static int policies_pick(simulation *s) {
@@ -12,11 +14,7 @@ static int policies_pick(simulation *s) {
     for (int i = 0; policies[i]; i++)
         if (all || strcmp(policies[i]->name, name) == 0) s->policy[s->n_policies++] = policies[i];
     if (s->n_policies > 0) return CLI_DONE;
-    near_word near = near_of(name);
-    near_offer(&near, "all", 3);
-    for (int i = 0; policies[i]; i++) near_offer(&near, policies[i]->name, (int)strlen(policies[i]->name));
-    option_text mean = near_text(&near);
-    return cli_usage("simulate", "there is no policy \"%s\"%s", name, mean.text);
+    return option_words_refuse("simulate", "there is no policy", name, policy_name);
 }
 
 static int capacities_pick(simulation *s) {
@@ -34,28 +32,28 @@ static int capacities_pick(simulation *s) {
     return CLI_DONE;
 }
 
+static int shape_find(const simulate_options *o, shape *out) {
+    error_text err;
+    if (o->name) return known_shape(out, "simulate", o->name);
+    const char *path = model_path(o->common.model);
+    if (!path) return CLI_FAILED;
+    return shape_of_file(out, path, &err) == KVT_OK ? CLI_DONE : cli_fail("%s", err.text);
+}
+
 /* What a token of the model takes, in the formats that were asked for. */
 static int model_read(simulation *s) {
-    const common_options *c = &s->opt->common;
-    error_text err;
-    model_config config;
-    model_info info;
-    if (!c->model) return CLI_DONE;
-    if (model_describe(c->model, &config, &info, &err) != KVT_OK) return cli_fail("%s", err.text);
-    kvt_layer *layers = calloc((size_t)config.n_layers, sizeof *layers);
-    if (!layers) return cli_fail("no memory for %d layers", config.n_layers);
-    engine_options e = common_engine_options(c);
-    kvt_options opt = kvt_options_default();
-    kvt_bytes_info bytes = { 0 };
-    model_layers(&config, layers);
-    opt.layers = layers;
-    opt.n_layers = config.n_layers;
-    opt.k_format = e.k_format;
-    opt.v_format = e.v_format;
-    kvt_status status = kvt_bytes(&opt, &bytes);
-    s->bytes_per_token = bytes.bytes_per_token;
-    free(layers);
-    return status == KVT_OK ? CLI_DONE : cli_fail("%s: its cache: %s", c->model, kvt_status_text(status));
+    const simulate_options *o = s->opt;
+    engine_options e = common_engine_options(&o->common);
+    capacity_options one = { .k_format = e.k_format, .v_format = e.v_format, .block_tokens = e.block_tokens };
+    capacity_bytes bytes;
+    shape of;
+    if (!o->common.model && !o->name && !o->memory) return CLI_DONE; /* nobody asks */
+    int status = shape_find(o, &of);
+    if (status != CLI_DONE) return status;
+    if (capacity_bytes_of(&of, &one, 1, 1, &bytes) != KVT_OK || bytes.per_token == 0)
+        return cli_fail("%s: what a token takes cannot be counted", of.name);
+    s->bytes_per_token = bytes.per_token;
+    return CLI_DONE;
 }
 
 /* ------------------------------------------------------------------------------------------------- the replay */
@@ -141,8 +139,7 @@ static int json_all(const simulation *s) {
 }
 
 static int simulate_prefixes(simulation *s) {
-    int status = policies_pick(s);
-    if (status == CLI_DONE) status = capacities_pick(s);
+    int status = capacities_pick(s);
     if (status == CLI_DONE) status = replay_all(s);
     if (status != CLI_DONE) return status;
     knee_find(s);
@@ -157,9 +154,10 @@ enum { BLOCK_TOKENS = 512 };
 static const option option_table[] = {
     { "--blocks", "N[,N...]", OPTION_LIST, offsetof(simulate_options, blocks),
       "capacities in blocks (default: 1, 2, 5, 10, ... up to all)", 1, 1 << 26 },
-    { "--memory", "BYTES", OPTION_BYTES, offsetof(simulate_options, memory), "the capacity that holds, with -m" },
+    { "--memory", "BYTES", OPTION_BYTES, offsetof(simulate_options, memory),
+      "the capacity that this holds, of the model's blocks" },
     { "--policy", "NAME", OPTION_TEXT, offsetof(simulate_options, policy),
-      "default, lru, s3-fifo, frequency, optimum; all for all of them" },
+      "which policy: default, lru, s3-fifo, frequency, optimum; all: side by side", .word_at = policy_name },
     { "--block-tokens", "N", OPTION_INT, offsetof(simulate_options, block_tokens),
       "tokens of a block (default: what the trace says, else 512)", 1, 1 << 20 },
     { "--prefill-rate", "TOKENS/S", OPTION_REAL, offsetof(simulate_options, prefill_per_s),
@@ -168,7 +166,10 @@ static const option option_table[] = {
       "of a trace without block ids: time from one answered token to the next", 0, 1e9 },
     { "--plot", "FILE", OPTION_FILE, offsetof(simulate_options, plot), "a picture, .svg or .png", .files = "svg png" },
     OPTION_HEAD("Model"),
-    OPTION_MODEL(simulate_options),
+    { "-m", "MODEL", OPTION_FILE, offsetof(simulate_options, common.model),
+      "a .gguf file, for bytes (default: with --memory the one that `make model` fetches)", .files = "gguf" },
+    { "--name", "NAME", OPTION_TEXT, offsetof(simulate_options, name),
+      "instead of a file a known model, such as llama-3-8b", .word_at = shape_name },
     OPTION_FORMATS(simulate_options),
     { "--ctx", "TOKENS", OPTION_INT, offsetof(simulate_options, common.ctx),
       "of a trace without block ids: what a contiguous cache reserves (default: the longest request)", 1, 1 << 30 },
@@ -192,9 +193,11 @@ static void simulate_defaults(void *options) {
 static int simulate(simulation *s) {
     error_text err;
     const simulate_options *o = s->opt;
+    int status = policies_pick(s);
+    if (status != CLI_DONE) return status;
     if (trace_read(&s->trace, o->trace, &err) != KVT_OK) return cli_fail("%s", err.text);
     s->block_tokens = o->block_tokens ? o->block_tokens : s->trace.block_tokens ? s->trace.block_tokens : BLOCK_TOKENS;
-    int status = model_read(s);
+    status = model_read(s);
     if (status != CLI_DONE) return status;
     cli_catch_interrupt();
     return s->trace.n_blocks > 0 ? simulate_prefixes(s) : simulate_lengths(s);
@@ -203,8 +206,7 @@ static int simulate(simulation *s) {
 static int simulate_command(const void *options) {
     const simulate_options *o = options;
     if (!o->trace) return cli_usage("simulate", "a trace is wanted");
-    if (o->memory && !o->common.model)
-        return cli_usage("simulate", "--memory goes with -m: what a block takes is the model's");
+    if (o->name && o->common.model) return cli_usage("simulate", "one of -m and --name, not both");
     if (o->memory && o->blocks) return cli_usage("simulate", "one of --blocks and --memory, not both");
     simulation *s = calloc(1, sizeof *s);
     if (!s) return cli_fail("no memory for a simulation");
@@ -225,7 +227,12 @@ const command command_simulate = {
     .more = "A trace is JSON lines with hash_ids, a chain of prefix block ids, and where recorded timestamp (ms), "
             "input_length, output_length and block_size; or CSV with TIMESTAMP,ContextTokens,GeneratedTokens. Either "
             "may be compressed (.gz). A block counts as hit only if all blocks before it in its request were hit. Of a "
-            "trace with lengths alone memory over time is shown, for contiguous, buddy and paged reservation.",
+            "trace with lengths alone memory over time is shown, for contiguous, buddy and paged reservation.\n\n"
+            "The columns count blocks. `hit`: read, and there. `cold`: read for the first time; the default policy "
+            "counts here also what left so long ago that it has forgotten it, the others forget nothing. `evicted`: "
+            "read again, but it had to leave since, or a block before it had. `left`: how often a block had to leave. "
+            "`saved`, of a model: the bytes of keys and values that hits did not have to compute. `s of work`, with "
+            "--prefill-rate: the seconds that computing them would have taken.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),

@@ -7,7 +7,7 @@
 
 typedef struct simulate_options {
     common_options common;
-    const char *trace, *blocks, *policy, *plot;
+    const char *trace, *blocks, *policy, *plot, *name;
     size_t memory;
     int block_tokens;
     double prefill_per_s, token_ms;

@@ -2,6 +2,7 @@
 #include "simulate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PREFILL_PER_S = 2000 };
 
@@ -50,6 +51,8 @@ int simulate_lengths(const simulation *s) {
     const simulate_options *opt = s->opt;
     error_text err;
     if (opt->blocks || opt->memory) return cli_fail("%s: has no block ids to cache", opt->trace);
+    if (strcmp(opt->policy, "default") != 0)
+        cli_warn("%s: has no block ids to cache; --policy is not used", opt->trace);
     occupancy_options how = { .prefill_per_s = opt->prefill_per_s > 0 ? opt->prefill_per_s : PREFILL_PER_S,
                               .token_ms = opt->token_ms, .tokens_longest = opt->common.ctx };
     occupancy *o = malloc(sizeof *o);

@@ -1,7 +1,7 @@
 /* command.h - the door of the command line: commands and their options as rows of tables, from which everything is
  * made that a user or a shell wants of them: finding the command (line.c), parsing (options.c, values.c), suggestions
- * (near.c), the help (help.c), manual pages (manual.c), completion (completion.c). And what every command says the
- * same way: what went wrong, and with which exit status (tell.c).
+ * (near.c, words.c), the help (help.c), manual pages (manual.c), completion (completion.c). And what every command says
+ * the same way: what went wrong, and with which exit status (tell.c).
  *
  * All rows are static const. A value lands in the command's own struct, so a row says where in it: offsetof. Knows
  * nothing of what commands do. */
@@ -52,6 +52,9 @@ typedef struct option_texts {
     int n;
 } option_texts;
 
+/* Words one by one; NULL behind the last. */
+typedef const char *(*option_word_at)(int i);
+
 typedef struct option {
     const char *name;  /* "--ctx" or "-n"; of an operand what it is called, "MODEL" */
     const char *value; /* what the help calls its value, the words of a choice; NULL: a flag */
@@ -63,6 +66,7 @@ typedef struct option {
     const char *more;  /* further sentences, for the manual page alone */
     const char *files; /* OPTION_FILE: the endings that a shell offers, "svg png"; NULL: all */
     const struct option_rows *rows; /* OPTION_ROWS */
+    option_word_at word_at; /* OPTION_TEXT, OPTION_TEXTS: what a shell offers, and is told to whom gives no value */
 } option;
 
 typedef struct option_rows {
@@ -171,6 +175,15 @@ near_word near_of(const char *wanted);
 void near_offer(near_word *n, const char *word, int length);
 /* "; did you mean --cache-size?", or nothing. */
 option_text near_text(const near_word *n);
+
+/* All words in a line, with spaces between them. */
+typedef struct option_words {
+    char text[1024];
+} option_words;
+option_words option_words_of(option_word_at word_at);
+/* Tell that there is no such thing, `what` being "there is no policy": the word that is near, else all; returns
+ * CLI_USAGE. */
+int option_words_refuse(const char *name, const char *what, const char *text, option_word_at word_at);
 
 /* ------------------------------------------------------------------------------------- help and manual */
 

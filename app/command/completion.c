@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 bool completion_takes_value(const option *o) {
     return o->kind != OPTION_FLAG;
 }
@@ -12,6 +11,19 @@ void completion_words(FILE *to, const char *words, const char *between) {
     for (; *words; words++)
         if (*words == '|' || *words == ' ') fputs(between, to);
         else fputc(*words, to);
+}
+
+bool completion_has_words(const option *o) {
+    return o->kind == OPTION_CHOICE || o->word_at;
+}
+
+void completion_offer(FILE *to, const option *o, const char *escaped) {
+    const char *word;
+    if (o->kind == OPTION_CHOICE) completion_words(to, o->value, " ");
+    for (int i = 0; o->word_at && (word = o->word_at(i)); i++) {
+        fputs(i ? " " : "", to);
+        completion_escaped(to, word, escaped);
+    }
 }
 
 void completion_escaped(FILE *to, const char *text, const char *letters) {

@@ -13,6 +13,10 @@ void completion_fish(FILE *to);
 bool completion_takes_value(const option *o);
 /* "a|b|c" or "a b c" with another sign between the words. */
 void completion_words(FILE *to, const char *words, const char *between);
+/* Are there words that it offers? */
+bool completion_has_words(const option *o);
+/* These, with spaces between them, and a backslash before each of some letters. */
+void completion_offer(FILE *to, const option *o, const char *escaped);
 /* A text with a backslash before each of some letters. */
 void completion_escaped(FILE *to, const char *text, const char *letters);
 

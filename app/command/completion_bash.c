@@ -54,14 +54,14 @@ static void option_names(FILE *to, const command *c) {
 
 /* The call that completes a value; false: nothing does. */
 static bool value(FILE *to, const option *o) {
-    if (o->kind == OPTION_CHOICE) {
+    if (completion_has_words(o)) {
         fputs("_kvtile_words \"$cur\" '", to);
-        completion_words(to, o->value, " ");
+        completion_offer(to, o, "");
         fputs("'", to);
     } else if (o->kind == OPTION_FILE) {
         fprintf(to, "_kvtile_files \"$cur\"%s%s", o->files ? " " : "", o->files ? o->files : "");
     }
-    return o->kind == OPTION_CHOICE || o->kind == OPTION_FILE;
+    return completion_has_words(o) || o->kind == OPTION_FILE;
 }
 
 static void operand(FILE *to, const command *c) {

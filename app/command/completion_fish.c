@@ -42,9 +42,9 @@ static void members(FILE *to, const char *behind, const command *family) {
 
 /* Words or files, and that no others are meant. */
 static void value(FILE *to, const option *o) {
-    if (o->kind == OPTION_CHOICE) {
+    if (completion_has_words(o)) {
         fputs(" -x -a '", to);
-        completion_words(to, o->value, " ");
+        completion_offer(to, o, "");
         fputc('\'', to);
     } else if (o->kind == OPTION_FILE && o->files) {
         fputs(" -x -k -a '", to);

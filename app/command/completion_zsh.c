@@ -34,9 +34,9 @@ static void value(FILE *to, const option *o) {
     fputc(':', to);
     quoted(to, o->kind == OPTION_CHOICE || !o->value ? o->name : o->value, "\\:[]");
     fputc(':', to);
-    if (o->kind == OPTION_CHOICE) {
+    if (completion_has_words(o)) {
         fputc('(', to);
-        completion_words(to, o->value, " ");
+        completion_offer(to, o, ":");
         fputc(')', to);
     } else if (o->kind == OPTION_FILE && o->files) {
         fputs("_files -g \"*.", to); /* a pattern of its own each: behind *. one word in brackets would be flags */

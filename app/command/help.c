@@ -51,8 +51,9 @@ static void option_print(FILE *to, const option *o, const void *defaults) {
 static void options_print(FILE *to, const command *c, const void *defaults) {
     if (c->operand) option_print(to, c->operand, NULL);
     option_walk walk = option_walk_of(c);
-    for (const option *o; (o = option_next(&walk));)
-        if (o->kind == OPTION_HEADING) fprintf(to, "\n%s:\n", o->help);
+    bool first = !c->operand; /* what is above ends in an empty line */
+    for (const option *o; (o = option_next(&walk)); first = false)
+        if (o->kind == OPTION_HEADING) fprintf(to, "%s%s:\n", first ? "" : "\n", o->help);
         else option_print(to, o, defaults);
     fputc('\n', to);
     row_print(to, COLUMN_OPTIONS, "--help", "this page");

@@ -70,6 +70,12 @@ static int take_operand(const command *c, void *options, const char *word, bool 
     return option_take(c->operand, word, options) ? OPTIONS_GO : option_refuse(c, c->operand, word);
 }
 
+static int no_value(const command *c, const option *o) {
+    if (!o->word_at) return cli_usage(c->name, "%s wants a value: %s", o->name, o->value);
+    return cli_usage(c->name, "%s wants a value: %s; known are: %s", o->name, o->value,
+                     option_words_of(o->word_at).text);
+}
+
 int options_parse(const command *c, void *options, int argc, char **argv) {
     bool operand_taken = false;
     for (int i = 1; i < argc; i++) {
@@ -90,7 +96,7 @@ int options_parse(const command *c, void *options, int argc, char **argv) {
             *(bool *)((char *)options + o.at) = true;
             continue;
         }
-        if (!value && i + 1 == argc) return cli_usage(c->name, "%s wants a value: %s", o.name, o.value);
+        if (!value && i + 1 == argc) return no_value(c, &o);
         if (!value) value = argv[++i];
         if (!option_take(&o, value, options)) return option_refuse(c, &o, value);
     }

@@ -6,6 +6,11 @@
 const policy *const policies[] = { &policy_default,   &policy_lru,     &policy_s3fifo,
                                    &policy_frequency, &policy_optimum, NULL };
 
+const char *policy_name(int i) {
+    enum { N = sizeof policies / sizeof policies[0] - 1 };
+    return i >= 0 && i < N ? policies[i]->name : i == N ? "all" : NULL;
+}
+
 static kvt_status replay_requests(kvt_index *x, const trace *t, int block_tokens, uint64_t *keys, policy_counts *out) {
     for (size_t i = 0; i < t->n_requests; i++) {
         const trace_request *r = &t->request[i];

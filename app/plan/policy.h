@@ -23,5 +23,7 @@ extern const policy policy_default, policy_lru, policy_s3fifo, policy_frequency,
 
 /* Ends at NULL: the cache's own first, the bound last. */
 extern const policy *const policies[];
+/* Their names one by one, and "all"; NULL behind that. */
+const char *policy_name(int i);
 
 #endif
