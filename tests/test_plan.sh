@@ -55,6 +55,14 @@ says "[k['as'] for k in o['kinds']] == ['mqa', 'gqa:4']" "as two"
 status 0 "as all, nine heads" plan --name smollm2-135m --as all --json
 says "[k['as'] for k in o['kinds']] == ['mha', 'mqa', 'mla']" "as all, what divides"
 
+status 0 "as mla, windows" plan --name gemma-3-27b --as mla
+check "a window has no latent, it says" grep -q "as mla, the layers with a window stay" "$dir/out"
+check "and they are there" grep -q "52 window .* 1,024 tokens kept" "$dir/out"
+status 0 "as mla, no windows" plan --name llama-3-8b --as all
+check "nothing to say of windows" test "$(grep -c "stay as they are" "$dir/out")" = 0
+status 0 "as all, windows alone" plan --name mistral-7b --as all --json
+says "[k['as'] for k in o['kinds']] == ['mha', 'gqa:8', 'mqa']" "as all, without a latent for windows"
+
 # ---- Plain numbers, configurations.
 status 0 "numbers" plan --layers 80 --heads 64 --kv-heads 8 --head-dim 128 --tokens 4096 --weights 141GB --json
 says "o['bytes_total'] == 1342177280 and o['weights_bytes'] == 141 * 10**9 and not o['fits']" "numbers"
@@ -130,6 +138,9 @@ done
 check "the weights are a line" grep -qF "weights: 16.1 GB" "$dir/cache.svg"
 check "where gqa:8 crosses it" grep -qF "123 k tokens" "$dir/cache.svg"
 check "the weights alone" grep -qF "weights alone: 15 ms" "$dir/decode.svg"
+check "times have their unit" grep -qF "time of a token" "$dir/decode.svg"
+status 0 "a slow machine" "$kvtile" plan --name llama-3-70b --bandwidth 10G --plot-decode "$dir/slow.svg"
+check "the weights alone in seconds" grep -qE "weights alone: 13\.9 s" "$dir/slow.svg"
 status 0 "formats" plan --name mistral-7b --json --plot "$dir/formats.png"
 check "a PNG is one" cmp -s -n 4 "$dir/formats.png" <(printf '\211PNG')
 refused "a picture in no folder" "nowhere/x.svg: No such file or directory" -- bash -c "'$kvtile' plan --name gpt2 --bandwidth 1T --plot '$dir/nowhere/x.svg' >/dev/null"
@@ -145,6 +156,8 @@ wrong() {
 wrong 2 "smollm2-135m"
 wrong 2 "did you mean llama-3-8b?" --name lama-3-8b
 wrong 2 "known are: llama-3-8b" --name nothing-like-it
+wrong 2 "--name wants a value: NAME; known are: llama-3-8b" --name
+wrong 2 "--as \"mla\": each layer" --name mistral-7b --as mla
 wrong 2 "not several" --name gpt2 --config x.json
 wrong 2 "--heads is missing" --layers 4
 wrong 2 "--layers is missing" --heads 4 --head-dim 16

@@ -112,10 +112,10 @@ int plan_plot_decode(const planning *p, const char *path) {
     for (int s = 0; s < d.n; s++)
         for (int i = 0; i < d.n_points; i++) {
             double cache = capacity_read_bytes(&d.row[s]->shape, &d.row[s]->options, (int64_t)d.x[i]);
-            d.y[s][i] = cache >= 0 ? 1e3 * (alone + cache) / rate : 0;
+            d.y[s][i] = cache >= 0 ? (alone + cache) / rate : 0;
         }
     size_t used = strlen(d.subtitle);
     snprintf(d.subtitle + used, sizeof d.subtitle - used, ", read at %s/s", plan_size(rate).text);
-    snprintf(d.rule, sizeof d.rule, "weights alone: %.3g ms", 1e3 * alone / rate);
-    return draw(&d, (plot_axis){ .label = "ms a token", .log = true }, 1e3 * alone / rate, path);
+    snprintf(d.rule, sizeof d.rule, "weights alone: %s", plan_time(1e3 * alone / rate).text);
+    return draw(&d, (plot_axis){ .label = "time of a token", .log = true, .unit = "s" }, alone / rate, path);
 }

@@ -205,25 +205,18 @@ static void print_positions(const planning *p) {
                 show_count((uint64_t)o->tokens - 1).text);
 }
 
-static show_text milliseconds(double ms) {
-    show_text out;
-    if (ms >= 999.5) snprintf(out.text, sizeof out.text, "%.*f s", ms < 9995 ? 2 : 1, ms / 1e3);
-    else snprintf(out.text, sizeof out.text, "%.3g ms", ms);
-    return out;
-}
-
 static void print_floors(const planning *p) {
     const capacity *c = &p->is;
     const capacity_options *o = &p->options;
     if (c->step_ms >= 0) {
-        printf("  decode      %s a token at least, at %s/s %s\n", milliseconds(c->step_ms).text,
+        printf("  decode      %s a token at least, at %s/s %s\n", plan_time(c->step_ms).text,
                plan_size(o->bandwidth).text, p->bandwidth_given ? "given" : "measured here");
         explain(p, "(%s of weights + %s of caches) / %s/s, for every sequence a token",
                 plan_exact(c->step_weights).text, plan_exact(c->step_bytes - c->step_weights).text,
                 plan_size(o->bandwidth).text);
     } else printf("  decode      reads %s a step (--bandwidth says how fast)\n", plan_size(c->step_bytes).text);
     if (c->prefill_ms >= 0)
-        printf("  prefill     %s at least for the prompt, %s at %s/s\n", milliseconds(c->prefill_ms).text,
+        printf("  prefill     %s at least for the prompt, %s at %s/s\n", plan_time(c->prefill_ms).text,
                plan_amount(c->prefill_flop, "FLOP").text, plan_amount(o->flops, "FLOP").text);
     else if (c->prefill_flop >= 0)
         printf("  prefill     %s for the prompt (--flops says how fast)\n", plan_amount(c->prefill_flop, "FLOP").text);
@@ -251,6 +244,13 @@ static void print_rows(const planning *p, const plan_row *rows, int n, bool kind
     for (int i = 0; i < n; i++) print_row(p, &rows[i], kinds);
 }
 
+/* No latent has a window. */
+static void print_note(const planning *p) {
+    bool asked = p->n_kinds == 0 && p->opt->as.n == 1 && strcmp(p->opt->as.text[0], "mla") == 0;
+    for (int i = 0; i < p->n_kinds; i++) asked = asked || strcmp(p->kind[i].name, "mla") == 0;
+    if (asked && shape_has_window(&p->shape)) printf("  as mla, the layers with a window stay as they are\n");
+}
+
 static void print_advice(const planning *p) {
     if (p->advice) printf("\n%s\n", p->advice);
     if (p->shape.context && p->options.tokens > p->shape.context)
@@ -269,6 +269,7 @@ int plan_print(const planning *p) {
     print_floors(p);
     print_rows(p, p->format, p->n_formats, false);
     print_rows(p, p->kind, p->n_kinds, true);
+    print_note(p);
     print_advice(p);
     return cli_flush();
 }

@@ -23,6 +23,13 @@ show_text plan_exact(double bytes) {
     return out;
 }
 
+show_text plan_time(double ms) {
+    show_text out;
+    if (ms >= 999.5) snprintf(out.text, sizeof out.text, "%.*f s", ms < 9995 ? 2 : 1, ms / 1e3);
+    else snprintf(out.text, sizeof out.text, "%.3g ms", ms);
+    return out;
+}
+
 const char *plan_kind(const kvt_layer *l) {
     static const char *const names[] = { "full", "window", "latent", "state", "sparse" };
     return names[l->kind];

@@ -99,11 +99,23 @@ static void as_heads(shape *s, int n_heads_kv) {
     }
 }
 
-/* DeepSeek-V2's sizes: a latent of 512 and a rotary key of 64. */
-static void as_latent(shape *s) {
+/* DeepSeek-V2's sizes: a latent of 512 and a rotary key of 64. No kind of layer has a latent and a window: those with
+ * one stay as they are. How many layers have a latent now. */
+static int as_latent(shape *s) {
+    int n = 0;
+    for (int i = 0; i < s->n_groups; i++) {
+        shape_group *g = &s->group[i];
+        if (!attends(&g->layer) || g->layer.kind == KVT_LAYER_WINDOW) continue;
+        g->layer = (kvt_layer){ .kind = KVT_LAYER_LATENT, .dim_k = 64, .dim_v = 512 };
+        n += g->n_layers;
+    }
+    return n;
+}
+
+bool shape_has_window(const shape *s) {
     for (int i = 0; i < s->n_groups; i++)
-        if (attends(&s->group[i].layer))
-            s->group[i].layer = (kvt_layer){ .kind = KVT_LAYER_LATENT, .dim_k = 64, .dim_v = 512 };
+        if (s->group[i].layer.kind == KVT_LAYER_WINDOW) return true;
+    return false;
 }
 
 /* Groups that have become equal are joined. */
@@ -138,8 +150,10 @@ kvt_status shape_as(shape *s, const char *as, error_text *err) {
         return refuse(err, "\"%.20s\" is none of mha, gqa:N, mqa and mla (%d query heads)", as, s->n_heads_q);
     if (!latent && s->n_heads_q % n != 0)
         return refuse(err, "\"%.20s\": the %d query heads are no multiple of that", as, s->n_heads_q);
-    if (latent) as_latent(s);
-    else as_heads(s, n);
+    if (latent && as_latent(s) == 0 && shape_has_window(s))
+        return refuse(err, "\"%.20s\": each layer (of %d) that attends has a window, and no latent has one", as,
+                      s->n_layers);
+    if (!latent) as_heads(s, n);
     join(s);
     return KVT_OK;
 }

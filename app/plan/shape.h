@@ -50,8 +50,12 @@ bool shape_of_name(shape *out, const char *name);
 /* Names of the table one by one; NULL behind the last. */
 const char *shape_name(int i);
 
-/* The attention layers as another kind would have them, head size kept: "mha", "gqa:8", "mqa", "mla".
- * KVT_E_ARGUMENT: another word, or a number of heads that does not divide; the error says which. */
+/* Has a layer of it a window? */
+bool shape_has_window(const shape *s);
+
+/* The attention layers as another kind would have them, head size kept: "mha", "gqa:8", "mqa", "mla". A window stays
+ * one; as "mla" the layer with it stays as it is. KVT_E_ARGUMENT: another word, a number of heads that does not divide,
+ * "mla" where all layers have a window; the error says which. */
 kvt_status shape_as(shape *s, const char *as, error_text *err);
 
 /* Weights of so many bytes in all; what of them a token meets, and does not read, shrinks or grows with them. */
