@@ -144,7 +144,7 @@ test-asan: deps-test ## every test under AddressSanitizer and UndefinedBehaviorS
 	@$(MAKE) --no-print-directory -j$(JOBS) MODE=asan CC=$(GCC) tests-asan
 tests-asan: program tests examples
 	KVTILE_QUICK=1 ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run.sh $(TESTS) $(OUT)/examples/embed
-	KVTILE=$(OUT)/kvtile MUTATIONS=1000 tests/run.sh tests/test_badinput.sh
+	KVTILE=$(OUT)/kvtile MUTATIONS=300 tests/run.sh tests/test_badinput.sh
 	KVTILE=$(OUT)/kvtile KVTILE_MODELS=/nowhere tests/run.sh tests/test_chat_cli.sh tests/test_perplexity.sh
 test-tsan: deps-test ## the threaded tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) MODE=tsan CC=$(GCC) tests-tsan
