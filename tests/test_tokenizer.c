@@ -331,6 +331,20 @@ static void the_longest_special_token_counts(void **state) {
     tokenizer_close(t);
 }
 
+/* Half a character as a special token must not cut one in two: what is left of it is no text. */
+static void half_a_character_is_no_special_token(void **state) {
+    (void)state;
+    const char *const tokens[] = {"x", "\xC3", "\xA9", "\xC3\xA9", "a"};
+    const int32_t types[] = {1, 3, 4, 3, 1};
+    handmade h = handmade_good();
+    h.tokens = tokens, h.n_tokens = 5, h.types = types, h.n_types = 5, h.n_merges = 0, h.eos = 0;
+    tokenizer *t = handmade_tokenizer(&h);
+    ENCODES(t, "x\xC3\xA9x", true, 0, 3, 0);
+    ENCODES(t, "x\xC3\xAAx", true, 0, 0); /* another character that begins with the same byte */
+    ENCODES(t, "x\xC4\xA9", true, 0);     /* one that ends with the same byte */
+    tokenizer_close(t);
+}
+
 static void bad_tokenizers_are_refused_by_name(void **state) {
     (void)state;
     handmade h = handmade_good();
@@ -456,6 +470,7 @@ int main(void) {
         cmocka_unit_test(merges_go_by_their_order_not_by_place),
         cmocka_unit_test(user_defined_tokens_are_always_words),
         cmocka_unit_test(the_longest_special_token_counts),
+        cmocka_unit_test(half_a_character_is_no_special_token),
         cmocka_unit_test(bad_tokenizers_are_refused_by_name),
         cmocka_unit_test(ends_are_known_by_their_text),
         cmocka_unit_test(the_kind_says_whether_bos_comes_first),

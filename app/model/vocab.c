@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "spelling.h"
+#include "utf8.h"
 
 static const char TYPES[] = "tokenizer.ggml.token_type";
 
@@ -80,7 +81,8 @@ static kvt_status read_tokens(vocab *v, const model_file *f, const spellings *s,
         v->type[id] = (uint8_t)type;
         v->start[id] = used;
         used += (size_t)n;
-        if (!is_special(type) || n == 0) continue; /* an empty one would be found everywhere */
+        /* An empty one would be found everywhere, half a character inside others. */
+        if (!is_special(type) || n == 0 || !utf8_valid(vocab_bytes(v, id), (size_t)n)) continue;
         if (n > VOCAB_BYTES_SOUGHT_MAX)
             return file_fail(f, err, KVT_E_UNSUPPORTED,
                              "token %" PRId32 ", a special one, has %td bytes; the longest have %d", id, n,
