@@ -117,16 +117,28 @@ typedef struct kvt_layer {
     int dim_k;      /* elements of a key (and query) head, 1 .. 512; kept padded to a multiple of 16 */
     int dim_v;      /* elements of a value head, 1 .. 512; kept padded to a multiple of 16 */
     float scale;    /* factor on q.k before the softmax, 2^-126 .. 2^127; 0 means 1 / sqrt(dim_k) */
+    const float *k_balance; /* NULL, or [n_heads_kv][dim_k] factors above 0, copied: keys are divided by them before
+                               they are encoded in KVT_INT8 .. KVT_INT2, and queries multiplied. Best is
+                               sqrt(size of the key's element / size of the query's), from the weights */
     int window;         /* of KVT_LAYER_WINDOW: tokens kept, 1 .. 2^30 */
     int dim_index;      /* of KVT_LAYER_SPARSE: 1 .. 512; kept padded to a multiple of 16 */
     size_t state_bytes; /* of KVT_LAYER_STATE */
 } kvt_layer;
 
-/* Element format of keys or values while they can still change ("hot"). */
+/* Format of keys or of values. The first three are kept as they come. The others are for blocks that are full: as
+ * kvt_attend fills a block it encodes it, once, and from the next block on its tokens are read as codes; the block a
+ * token is in, and the first ones of a sequence, are kept in 16 or 32 bits ("hot"). So a token's place in its sequence
+ * decides which tokens it sees in which precision, never the batch or the step. docs/formats.md has bits and losses. */
 typedef enum kvt_format {
     KVT_BF16 = 0, /* default: widening is one shift, and every instruction set can do it exactly */
     KVT_F16 = 1,
-    KVT_F32 = 2
+    KVT_F32 = 2,
+    KVT_E4M3 = 3, /* 8-bit floats, a scale per token and head */
+    KVT_E5M2 = 4,
+    KVT_INT8 = 5, /* codes of so many bits, rotated, a scale per token and head; keys less the mean of their block */
+    KVT_INT4 = 6,
+    KVT_INT3 = 7,
+    KVT_INT2 = 8
 } kvt_format;
 
 /* Name of a format ("bf16"); NULL for a number that is none. */
@@ -168,6 +180,7 @@ typedef struct kvt_options {
     int n_layers;            /* 1 .. 4096 */
     kvt_format k_format, v_format;
     int block_tokens;     /* 16, 32 (default) or 64 */
+    int hot_tokens;       /* first tokens of a sequence, in whole blocks, that are never encoded; default 1 */
     int sequences_max;    /* sequences alive at once, 1 .. 65535; default 16 */
     int tokens_max;       /* longest sequence in tokens, 1 .. 2^30; default 4096 */
     int batch_tokens_max; /* most new tokens in one step, all sequences together, 1 .. 2^20; default 512 */

@@ -17,6 +17,7 @@ kvt_options kvt_options_default(void) {
         .k_format = KVT_BF16,
         .v_format = KVT_BF16,
         .block_tokens = 32,
+        .hot_tokens = 1,
         .sequences_max = 16,
         .tokens_max = 4096,
         .batch_tokens_max = 512,

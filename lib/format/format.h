@@ -37,6 +37,65 @@ typedef struct element_format {
 const element_format *element_format_of(int format);
 int element_format_find(const char *name); /* -1: none of that name */
 
+/* ------------------------------------------------------------------- formats of a cache's keys and values
+ *
+ * Numbered as kvt_format; the first N_ELEMENT_FORMATS are element formats. A block that can still change, and the first
+ * ones of a sequence, are kept in an element format ("hot"); a block that is full is sealed: encoded once, into
+ * records of one key/value head each. A record is the code lines of the block's tiles, tile by tile, then scales,
+ * bf16[tokens of the block], then, of keys in codes, the centroid, bf16[pad]; scales and centroid are filled up to whole
+ * lines of 64 bytes with zeros. pad: the head's dims, a multiple of 16.
+ *
+ * Code lines of a tile. A step is a line of whole codes, [16 tokens][4 dims] of keys, step j being dims 4j .. 4j+3;
+ * [16 dims][4 tokens] of values, steps in the order of [4 quads of tokens][pad/16 groups of dims]. Fewer bits put
+ * several steps into one line, byte by byte:
+ *
+ *     8 bits  1 step     step j in line j
+ *     4 bits  2 steps    keys: step 2i in the low nibbles of line i, step 2i+1 in the high ones
+ *                        values: of group g, quads 2h and 2h+1 in the nibbles of line h * groups + g   (h = 0, 1)
+ *     2 bits  4 steps    keys: step 4i+j in bits 2j, 2j+1 of line i
+ *                        values: quad j of group g in bits 2j, 2j+1 of line g
+ *     3 bits  the two lower bits as above, behind them a plane of the third ones:
+ *                        keys: step 8i+j in bit j of line i, the last line perhaps in part
+ *                        values: quad j of group g in bit 4 (g%2) + j of line g/2, the last line perhaps in part
+ *
+ * KV_CODES: a code of 8 bits is a signed number, a shorter one a place in `level`; element = scale * number, of keys
+ * plus the centroid's element. What is kept is rotated (rows_rotate in kernel.h), hot tokens too, so that queries are
+ * rotated once and outputs once. KV_FLOAT8: codes are e4m3 or e5m2 without denormals, infinities and NaN; element = scale
+ * * number; a number is a bf16 value. KV_PLAIN: an element format; a record is its tiles alone. */
+
+enum {
+    KV_E4M3 = N_ELEMENT_FORMATS,
+    KV_E5M2,
+    KV_INT8,
+    KV_INT4,
+    KV_INT3,
+    KV_INT2,
+    N_KV_FORMATS
+};
+
+typedef enum kv_kind { KV_PLAIN, KV_FLOAT8, KV_CODES } kv_kind;
+
+typedef struct kv_format {
+    const char *name;
+    kv_kind kind;
+    int bits;             /* of an element or a code */
+    int hot_k, hot_v;     /* element formats of keys and of values that are not sealed */
+    const int8_t *level;  /* [1 << bits] ascending; NULL: none */
+} kv_format;
+
+/* NULL: there is none with that number. */
+const kv_format *kv_format_of(int format);
+int kv_format_find(const char *name); /* -1: none of that name */
+
+/* Bytes of a tile's lines, of a record of n_tiles tiles (a block), and where in it scales and centroid begin. */
+size_t kv_tile_bytes(const kv_format *f, int pad);
+size_t kv_record_bytes(const kv_format *f, int pad, int n_tiles, int keys);
+size_t kv_scales_at(const kv_format *f, int pad, int n_tiles);
+size_t kv_centroid_at(const kv_format *f, int pad, int n_tiles);
+
+/* Number (not yet scaled) of one element of a record: codes through `level`, float8 widened. For checks and tools. */
+float kv_number(const kv_format *f, const uint8_t *record, int pad, int keys, int token, int dim);
+
 /* --------------------------------------------------------------------------- block formats of weights
  *
  * A matrix of N rows by K columns is kept as panels of 16 rows, each a run of 64-byte lines. A chunk is some columns:

@@ -90,6 +90,80 @@ typedef void (*attn_merge_fn)(int dim, float *M, float *L, float *O, float m, fl
 /* out[0 .. dim-1] = O * (1 / L). */
 typedef void (*attn_finish_fn)(int dim, float L, const float *O, float *out);
 
+/* ------------------------------------------------------------------------- attention over sealed blocks
+ *
+ * Codes meet queries and weights as integers, exactly, so how a path multiplies them is its own affair: each has its own
+ * layout of query rows and weights, which the functions here make and read. Numeric contract, section 8. */
+
+enum {
+    CODE_QUERY_MAX = 32512, /* of a query's codes: 127 * 256, so that both bytes of one have a sign */
+    CODE_WEIGHT_MAX = 32767 /* of a weight's codes */
+};
+
+/* Rows of queries as integers. */
+typedef struct code_queries {
+    _Alignas(64) uint8_t q[ATTN_DIM_MAX * ATTN_ROWS * 2]; /* layout of the path */
+    int32_t sum[ATTN_ROWS][2];                            /* what the path wants to know of a row's codes */
+    float scale[ATTN_ROWS];
+} code_queries;
+
+/* Rows of weights of a step's tiles as integers. */
+typedef struct code_weights {
+    _Alignas(64) uint8_t p[STEP_TILES * ATTN_ROWS * TILE * 2]; /* layout of the path */
+    float scale[ATTN_ROWS];
+} code_weights;
+
+/* Put one query q[dim] into row `row`. */
+typedef void (*code_query_fn)(const float *q, int dim, int row, code_queries *to);
+
+/* centre[block][r] = centroid[block] . q[r] for n_rows rows q[n_rows][dim]; centre has ATTN_ROWS places per block. */
+typedef void (*code_centre_fn)(const uint16_t *const *centroid, int n_blocks, int dim, const float *q, int n_rows,
+                               float *centre);
+
+/* s[tile][r][t] of n_tiles tiles for rows row .. row + n_rows - 1 of q. */
+typedef struct code_qk_args {
+    const void *const *k_tile;       /* [n_tiles] code lines */
+    const uint16_t *const *k_scale;  /* [n_tiles] bf16 [16] */
+    const float *const *centre;      /* [n_tiles] [n_rows] what the centroid of the tile's block adds to a score */
+    int n_tiles, dim, row, n_rows;
+    const code_queries *q;
+    float *s;                        /* [n_tiles][ATTN_ROWS][16] */
+    attn_ahead ahead;                /* [n_tiles] */
+} code_qk_args;
+typedef void (*code_qk_fn)(const code_qk_args *a);
+
+/* Row `row` of the weights of n_tiles tiles: p at p + tile * ATTN_ROWS * 16, values' scales bf16 [n_tiles][16]. */
+typedef void (*code_weigh_fn)(const float *p, const uint16_t *const *v_scale, int n_tiles, int row, code_weights *to);
+
+/* o[r] += p[r] . v over all n_tiles tiles (at most STEP_TILES) for rows row .. row + n_rows - 1 of p. */
+typedef struct code_pv_args {
+    const void *const *v_tile; /* [n_tiles] code lines */
+    int n_tiles, dim, row, n_rows;
+    const code_weights *p;
+    float *o;                  /* [n_rows][dim] */
+    attn_ahead ahead;          /* [n_tiles] */
+} code_pv_args;
+typedef void (*code_pv_fn)(const code_pv_args *a);
+
+/* Code lines of a float8 tile as a tile of bf16. */
+typedef void (*float8_widen_fn)(const void *tile, int dim, void *bf16);
+
+/* ---------------------------------------------------------------------------------------------- sealing */
+
+/* One key/value head of a block that is full: hot tiles in, a record out, all of it written. Every finite element has
+ * a finite code; scales are finite and above 0. */
+typedef struct seal_args {
+    const void *const *tile; /* [n_tiles] hot tiles: keys or values in the format's hot_k or hot_v */
+    int n_tiles, dim;
+    uint8_t *record;
+} seal_args;
+typedef void (*seal_fn)(const seal_args *a);
+
+/* Walsh-Hadamard transform without a factor, in place, of each run of n elements of x[dim], n the largest power of two
+ * that divides dim; dim is a multiple of 16. Element i of a run and element i ^ h become their sum and difference, for
+ * h = 1, 2, 4, ... in this order. */
+typedef void (*rows_rotate_fn)(float *x, int dim);
+
 /* -------------------------------------------------------------------------------- rows and activations */
 
 /* Activations as codes, per row: q [n_cols padded to 64 with zero codes], per block of 32: s, fs = s * sum, sum, half.
@@ -153,6 +227,14 @@ typedef struct kernels {
     attn_pv_fn attn_pv_pairs;
     attn_merge_fn attn_merge;
     attn_finish_fn attn_finish;
+    code_query_fn code_query;
+    code_centre_fn code_centre;
+    code_qk_fn code_qk[N_KV_FORMATS]; /* of KV_CODES; NULL for others */
+    code_weigh_fn code_weigh;
+    code_pv_fn code_pv[N_KV_FORMATS];
+    float8_widen_fn widen_k[N_KV_FORMATS], widen_v[N_KV_FORMATS]; /* of KV_FLOAT8 */
+    seal_fn seal_k[N_KV_FORMATS], seal_v[N_KV_FORMATS];           /* NULL for KV_PLAIN: tiles are copied */
+    rows_rotate_fn rotate;
     rows_norm_fn norm;
     rows_add_fn add;
     rows_add_scaled_fn add_scaled;
@@ -197,16 +279,20 @@ typedef struct attn_segment {
     const void *const *k_tile; /* [n_heads][SEGMENT_TILES] tiles of the segment, of which n_tokens tokens are used */
     const void *const *v_tile; /* [n_heads][SEGMENT_TILES]; where a head's count of tiles is odd, one more that points
                                   to any tile of finite values: its weights are 0 */
+    int sealed_from, sealed_to; /* tokens of the segment that lie in sealed records, whole blocks of block_tiles
+                                   tiles: there k_tile and v_tile are tiles of the records. Others are hot tiles */
+    int block_tiles;
+    const void *zero_tile; /* a hot tile of values that are 0 */
     int n_tokens;              /* tokens of the segment that exist, up to ATTN_SEGMENT; below 1: the rows see none */
     int first;                 /* absolute position of the segment's first token */
-    int k_format, v_format;    /* element formats */
+    int k_format, v_format;    /* kv formats; of hot tiles the element formats that go with them */
     int dim_k, dim_v;
     int n_heads, n_rows; /* n_heads * n_rows is at most ATTN_ROWS */
     const int *position; /* [n_rows] absolute position of each row, the same for all heads */
-    const float *q;      /* [n_heads][n_rows][dim_k] */
+    const float *q;      /* [n_heads][n_rows][dim_k], rotated where keys are; o is, where values are */
     float c;
-    int narrow_q; /* q holds bf16 values, and so does k_tile */
-    int narrow;   /* round weights to bf16; v_tile holds bf16 values */
+    int narrow_q; /* q holds bf16 values, and so do all keys; not with KV_CODES */
+    int narrow;   /* round weights to bf16; all values are bf16 values; not with KV_CODES */
 } attn_segment;
 
 enum {
