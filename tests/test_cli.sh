@@ -61,7 +61,9 @@ status 0 "inspect" "$kvtile" inspect -m "$tiny" --json
 says "o['arch'] == 'llama' and o['n_layers'] == 2 == len(o['layers']) and o['n_vocab'] == 320 and o['context_train'] == 512" "inspect"
 says "o['layers'][0] == {'kind': 'full', 'n_heads': 8, 'n_heads_kv': 1, 'dim_k': 16, 'dim_v': 16, 'window': 0}" "inspect layers"
 says "o['name'] and o['n_weights'] * 4 >= o['weights_bytes'] > 0 and 'F32' in o['weight_types'] and o['rope_dim'] == 16 and o['rope_base'] > 1" "inspect, weights and rope"
-says "o['cache_bytes_per_token'] == {'bf16': 128, 'f16': 128, 'f32': 256}" "inspect, bytes of a token"
+says "[o['cache_bytes_per_token'][f] for f in ('bf16', 'f16', 'f32')] == [128, 128, 256]" "inspect, bytes of a token"
+says "{f['format']: f['bits_per_element'] for f in o['cache_formats'][:3]} == {'bf16': 16, 'f16': 16, 'f32': 32}" "inspect, formats"
+says "all(f['bytes_per_token'] == 2 * 2 * 16 * f['bits_per_element'] / 8 for f in o['cache_formats'])" "inspect, bits and bytes"
 status 0 "inspect of many types" "$kvtile" inspect tests/vectors/family-llama-blocks.gguf
 for type in Q2_K Q3_K Q4_K Q5_K Q6_K Q5_0 Q5_1 IQ4_NL IQ4_XS F32; do check "inspect counts $type" grep -q "$type [13]" "$dir/out"; done
 

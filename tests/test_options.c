@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/cli.h"
+#include "cli/formats.h"
 #include "command/completion.h"
 
 /* ------------------------------------------------------------------------------------------------ texts */
@@ -69,6 +70,7 @@ static void row_is_sound(const command *c, const option *o, const void *defaults
     assert_true(o->name[0] == '-' && o->name[1]);
     assert_true(o->at < c->options_bytes);
     assert_true(o->help && o->help[0]);
+    assert_true(o->kind != OPTION_WORD || o->word_at);
     if (flag != !o->value) fail_msg("%s %s: a flag has no value, all others have one", c->name, o->name);
     if ((o->kind == OPTION_INT || o->kind == OPTION_REAL || o->kind == OPTION_LIST) && !(o->least < o->most))
         fail_msg("%s %s takes no number", c->name, o->name);
@@ -170,6 +172,13 @@ static const char *spaced(const char *words) {
     return out;
 }
 
+/* In the help words of their own may go over several lines. */
+static void help_offers(const command *c, const option *o, const char *help) {
+    const char *word, *at = strstr(help, o->name);
+    for (int i = 0; (word = o->word_at(i)); i++)
+        if (!at || !strstr(at, word)) fail_msg("%s: the help of %s lacks %s", c->name, o->name, word);
+}
+
 static void scripts_have(const command *c, const option *o, const char *bash, const char *zsh, const char *fish) {
     char part[256];
     bool is_long = o->name[1] == '-', choice = o->kind == OPTION_CHOICE;
@@ -236,6 +245,7 @@ static void every_option_stands_in_help_manual_and_completions(void **state) {
             manual_has(c, o, page);
             scripts_have(c, o, bash, zsh, fish);
             if (o->word_at) scripts_offer(c, o, bash, zsh, fish);
+            if (o->kind == OPTION_WORD) help_offers(c, o, help);
         }
         if (c->operand) help_has(c, c->operand, help);
         if (c->operand && !c->minor) manual_has(c, c->operand, page);
@@ -306,6 +316,44 @@ static void of_equally_near_words_the_first_counts(void **state) {
     assert_string_equal(nearest("bf36", turned), "bf32");
 }
 
+/* ------------------------------------------------------------------------------------- words of formats */
+
+/* Each single format, by the library's own word, stands for both; kNvM is what its letters say. */
+static void words_of_formats_are_the_librarys(void **state) {
+    (void)state;
+    int n = 0;
+    for (const char *name; (name = kvt_format_name((kvt_format)n)); n++) {
+        kvt_format parsed;
+        assert_string_equal(format_word(n), name);
+        assert_string_equal(format_pair_word(n), name);
+        assert_int_equal(kvt_format_parse(&parsed, name), KVT_OK);
+        assert_int_equal(format_pair_at(n).k, parsed);
+        assert_int_equal(format_pair_at(n).v, parsed);
+    }
+    assert_int_equal(n, KVT_INT2 + 1);
+    assert_null(format_word(n));
+    for (const char *name; (name = format_pair_word(n)); n++) {
+        format_pair p = format_pair_at(n);
+        char spelled[32], k = kvt_format_name(p.k)[3], v = kvt_format_name(p.v)[3];
+        snprintf(spelled, sizeof spelled, "k%cv%c", k, v);
+        if (strcmp(name, "fp8") == 0) assert_true(p.k == KVT_E4M3 && p.v == KVT_E4M3);
+        else assert_string_equal(name, spelled);
+    }
+    assert_null(format_pair_at(n + 1).name);
+}
+
+/* Tables have each pair of formats once, and every single one. */
+static void tables_have_a_row_of_each_pair(void **state) {
+    (void)state;
+    bool seen[16][16] = { { false } };
+    for (int i = 0; (i = format_row_next(i)) >= 0; i++) {
+        format_pair p = format_pair_at(i);
+        assert_false(seen[p.k][p.v]);
+        seen[p.k][p.v] = true;
+    }
+    for (int i = 0; format_pair_word(i); i++) assert_true(seen[format_pair_at(i).k][format_pair_at(i).v]);
+}
+
 /* ------------------------------------------------------------------------------------------------ reading */
 
 typedef struct all_kinds {
@@ -354,6 +402,28 @@ static void values_land_where_their_rows_say(void **state) {
     assert_int_equal(o.stops.n, 0);
 }
 
+static void formats_come_from_kv_unless_told_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int k, v, hot;
+    } rows[] = {
+        { "", KVT_BF16, KVT_BF16, 1 },
+        { "--kv int4", KVT_INT4, KVT_INT4, 1 },
+        { "--kv k8v4 --hot 64", KVT_INT8, KVT_INT4, 64 },
+        { "--kv fp8 --v f16", KVT_E4M3, KVT_F16, 1 },
+        { "--k int8 --kv k4v2 --hot 0", KVT_INT8, KVT_INT2, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        all_kinds o = { .common = common_options_default() };
+        assert_int_equal(parse(&o, rows[i].line), OPTIONS_GO);
+        engine_options e = common_engine_options(&o.common);
+        assert_int_equal(e.k_format, rows[i].k);
+        assert_int_equal(e.v_format, rows[i].v);
+        assert_int_equal(e.hot_tokens, rows[i].hot);
+    }
+}
+
 static void an_option_of_several_values_keeps_them_in_order(void **state) {
     (void)state;
     static const char *argv[2 * OPTION_TEXTS_MAX + 3] = { "test" };
@@ -372,8 +442,8 @@ static void an_option_of_several_values_keeps_them_in_order(void **state) {
 
 static void what_is_no_line_is_refused(void **state) {
     (void)state;
-    static const char *const lines[] = { "--nope", "--kv", "--kv f64", "--kv f", "--kv bf16|f16", "--json=1", "a b",
-                                         "--real 2", "--real x", "--real", "-kv f16", "--stop", "\"\"" };
+    static const char *const lines[] = { "--nope", "--kv", "--kv f64", "--kv f", "--kv bf16|f16", "--k k8v4",
+                                         "--hot -1", "--json=1", "a b", "--real 2", "--real x", "--real", "-kv f16", "--stop", "\"\"" };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         all_kinds o = { 0 };
         if (parse(&o, lines[i]) != CLI_USAGE) fail_msg("taken: %s", lines[i]);
@@ -389,6 +459,9 @@ int main(void) {
         cmocka_unit_test(every_command_stands_in_the_lists),
         cmocka_unit_test(a_slip_finds_its_word),
         cmocka_unit_test(of_equally_near_words_the_first_counts),
+        cmocka_unit_test(words_of_formats_are_the_librarys),
+        cmocka_unit_test(tables_have_a_row_of_each_pair),
+        cmocka_unit_test(formats_come_from_kv_unless_told_apart),
         cmocka_unit_test(values_land_where_their_rows_say),
         cmocka_unit_test(an_option_of_several_values_keeps_them_in_order),
         cmocka_unit_test(what_is_no_line_is_refused),

@@ -11,7 +11,8 @@ mkdir -p "$dir/work/folder" && touch "$dir/work/"{model.gguf,"my model.gguf",pic
 
 # ---- Help and suggestions.
 for line in "run --cache-sise 4G|unknown option --cache-sise; did you mean --cache-size?" \
-    "run -p x --kv bf61|--kv is one of bf16|f16|f32, not \"bf61\"; did you mean bf16?" \
+    "run -p x --kv bf61|--kv does not know \"bf61\"; did you mean bf16?" "run -p x --kv k8v5|--kv does not know \"k8v5\"; did you mean k8v8?" \
+    "perplexity --v itn4|--v does not know \"itn4\"; did you mean int4?" "run -p x --cache pagde|--cache is one of paged|contiguous|none, not \"pagde\"; did you mean paged?" \
     "rum|unknown command rum; did you mean run?" "bench decod|unknown command bench decod; did you mean decode?" \
     "--verson|unknown option --verson; did you mean --version?" "manual bench reus|unknown command bench reus; did you mean reuse?" \
     "completion bsah|SHELL is one of bash|zsh|fish, not \"bsah\"; did you mean bash?"; do
@@ -70,7 +71,9 @@ bash_has "--cache --cache-size" kvtile run --ca
 bash_has "contiguous none paged" kvtile run --cache ""
 bash_has "contiguous" kvtile run -p hello --cache con
 bash_has "bf16" kvtile run --kv = b
-bash_has "bf16 f16 f32" kvtile run --kv =
+bash_has "k8v4 k8v8" kvtile run --kv = k8
+bash_has "int2 int3 int4 int8" kvtile plan --k int
+bash_has "" kvtile plan --k k
 bash_has "" kvtile run --temp ""
 bash_has "folder model.gguf my model.gguf" kvtile run -m ""
 bash_has "model.gguf" kvtile inspect mo
@@ -101,6 +104,7 @@ if has fish; then
     fish_has "--cache --cache-size" "kvtile run --ca"
     fish_has "contiguous none paged" "kvtile run --cache "
     fish_has "--kv=bf16" "kvtile run --kv=b"
+    fish_has "k4v2 k4v4" "kvtile chat --kv k4"
     fish_has "model.gguf" "kvtile run -m mo"
     fish_has "picture.svg" "kvtile bench decode --plot picture.s"
     fish_has "--depths" "kvtile bench decode --d"

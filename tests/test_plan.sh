@@ -17,7 +17,7 @@ kinds"
 status 0 "json" plan --name llama-3-8b --sequences 16 --tokens 8192 --json
 says "set(o) == set('''$fields'''.split())" "fields"
 says "set(o['layers'][0]) == set('kind n_layers n_heads n_heads_kv dim_k dim_v window dim_index state_bytes tokens_kept bytes_per_token bytes_total bytes_reserved'.split())" "fields of layers"
-says "set(o['formats'][0]) == set('format bits_per_element bytes_per_token bytes_total bytes_reserved fits max_sequences max_tokens decode_ms_per_token_floor share_of_mha'.split())" "fields of formats"
+says "set(o['formats'][0]) == set('format bits_per_element bytes_per_token bytes_total bytes_reserved fits max_sequences max_tokens decode_ms_per_token_floor share_of_mha k_format v_format'.split())" "fields of formats"
 says "o['bytes_per_token'] == 131072 and o['bytes_total'] == o['bytes_reserved'] == 16 << 30" "sixteen of 8K"
 says "o['memory'] == 80 * 10**9 and o['memory_from'] == 'given' and o['bandwidth'] == 1e12" "what was given"
 says "o['bytes_needed'] == o['weights_bytes'] + o['scratch_bytes'] + o['bytes_reserved'] and o['fits'] and o['bytes_spare'] == o['memory'] - o['bytes_needed']" "the sum"

@@ -42,6 +42,7 @@ static kvt_options options_of(const model_config *config, const common_options *
     opt.k_format = e.k_format;
     opt.v_format = e.v_format;
     opt.block_tokens = e.block_tokens;
+    opt.hot_tokens = e.hot_tokens;
     opt.sequences_max = room->sequences_max;
     opt.tokens_max = room->tokens_max;
     opt.batch_tokens_max = room->batch_max;

@@ -81,7 +81,7 @@ static int mode_open(mode *one, const modes *m, const modes_options *o, int math
     common_options c = o->common;
     c.math = math;
     engine_options e = common_engine_options(&c);
-    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, m->n_tokens, m->chunk };
+    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, e.hot_tokens, m->n_tokens, m->chunk };
     one->scores = calloc((size_t)m->n_tokens, sizeof *one->scores);
     if (!one->scores) return cli_fail("no memory for %d scores", m->n_tokens);
     return score_open(&one->reader, &m->loaded, &setup);

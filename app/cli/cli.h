@@ -25,7 +25,9 @@ typedef struct common_options {
     int threads;
     int math;               /* place among the words of --math, see common_math */
     int kind;               /* kvt_cache_kind */
-    int kv, k, v;           /* kvt_format; -1: not given */
+    int kv;                 /* place among the words of formats.h */
+    int k, v;               /* kvt_format; -1: not given */
+    int hot;
     int block;              /* 0, 1, 2 for 16, 32, 64 */
     int ctx;                /* 0: not given */
     int chunk;

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats.h"
+
+enum { BLOCK_TOKENS = 32 }; /* of which scales and centroids are counted: the default */
+
 typedef struct inspect_options {
     common_options common;
     const char *model; /* not by -m */
@@ -30,15 +34,13 @@ typedef struct described {
     kvt_layer *layers; /* [config.n_layers] */
 } described;
 
-/* Bytes of keys and values that one token takes, in one format. */
-static size_t bytes_per_token(const described *d, kvt_format format) {
-    kvt_options opt = kvt_options_default();
-    kvt_bytes_info info = { 0 };
-    opt.layers = d->layers;
-    opt.n_layers = d->config.n_layers;
-    opt.k_format = opt.v_format = format;
-    kvt_bytes(&opt, &info);
-    return info.bytes_per_token;
+/* Rows of the table of formats: the next one from place *i on, and what a token takes in it. */
+static bool format_next(const described *d, int *i, format_pair *pair, format_cost *cost) {
+    for (; (*i = format_row_next(*i)) >= 0; ++*i) {
+        *pair = format_pair_at(*i);
+        if (format_cost_of(d->layers, d->config.n_layers, *pair, BLOCK_TOKENS, cost)) return true;
+    }
+    return false;
 }
 
 static void print_position(const model_config *c) {
@@ -66,20 +68,39 @@ static void print_table(const described *d) {
     print_position(c);
     if (d->info.special[0]) printf("  besides      %s\n", d->info.special);
     printf("  vocabulary   %s tokens\n", show_count((uint64_t)c->n_vocab).text);
-    for (int f = 0; kvt_format_name((kvt_format)f); f++) {
-        size_t bytes = bytes_per_token(d, (kvt_format)f);
-        printf("  cache %-6s %s bytes per token, %s for %s tokens\n", kvt_format_name((kvt_format)f),
-               show_count(bytes).text, show_bytes((double)bytes * c->context).text,
+    format_pair pair;
+    format_cost cost;
+    for (int i = 0; format_next(d, &i, &pair, &cost); i++)
+        printf("  cache %-6s %5.2f bits per element, %6s bytes per token, %s for %s tokens\n", pair.name, cost.bits,
+               show_count(cost.bytes_per_token).text, show_bytes((double)cost.bytes_per_token * c->context).text,
                show_count((uint64_t)c->context).text);
-    }
+}
+
+static json_t *formats_json(const described *d) {
+    json_t *list = json_array();
+    format_pair pair;
+    format_cost cost;
+    for (int i = 0; format_next(d, &i, &pair, &cost); i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:f, s:I}", "format", pair.name, "k_format",
+                                              kvt_format_name(pair.k), "v_format", kvt_format_name(pair.v),
+                                              "bits_per_element", cost.bits, "bytes_per_token",
+                                              (json_int_t)cost.bytes_per_token));
+    return list;
+}
+
+/* By the library's own words, one for keys and values. */
+static json_t *bytes_json(const described *d) {
+    json_t *bytes = json_object();
+    format_cost cost;
+    for (int i = 0; format_word(i); i++)
+        if (format_cost_of(d->layers, d->config.n_layers, format_pair_at(i), BLOCK_TOKENS, &cost))
+            json_object_set_new(bytes, format_word(i), json_integer((json_int_t)cost.bytes_per_token));
+    return bytes;
 }
 
 /* window: how many tokens a layer keeps; 0: all of them. */
 static int print_json(const described *d) {
-    json_t *layers = json_array(), *formats = json_object();
-    for (int f = 0; kvt_format_name((kvt_format)f); f++)
-        json_object_set_new(formats, kvt_format_name((kvt_format)f),
-                            json_integer((json_int_t)bytes_per_token(d, (kvt_format)f)));
+    json_t *layers = json_array();
     for (int i = 0; i < d->config.n_layers; i++) {
         const kvt_layer *l = &d->layers[i];
         json_array_append_new(layers, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "kind", "full", "n_heads",
@@ -87,12 +108,12 @@ static int print_json(const described *d) {
                                                 l->dim_v, "window", 0));
     }
     return json_print(json_pack(
-        "{s:o, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:i, s:f, s:o, s:o}", "name",
+        "{s:o, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:i, s:f, s:o, s:o, s:o}", "name",
         json_bytes(d->info.name, strlen(d->info.name)), "arch", d->config.arch, "n_layers", d->config.n_layers,
         "n_vocab", d->config.n_vocab, "context_train", d->config.context, "n_weights", (json_int_t)d->info.n_weights,
         "weights_bytes", (json_int_t)d->info.weights_bytes, "weight_types", d->info.types, "rope_dim",
-        d->config.rope.dim, "rope_base", (double)d->config.rope.base, "cache_bytes_per_token", formats, "layers",
-        layers));
+        d->config.rope.dim, "rope_base", (double)d->config.rope.base, "cache_bytes_per_token", bytes_json(d),
+        "cache_formats", formats_json(d), "layers", layers));
 }
 
 static int inspect(described *d, const char *path, bool json) {
@@ -124,7 +145,8 @@ const command command_inspect = {
     .about = "What a model file is: architecture, layers, and what a token costs in the cache.",
     .more = "With --json there is one object: name, arch, n_layers, n_vocab, context_train, n_weights, weights_bytes, "
             "weight_types (types of tensors and how many are of each), rope_dim and rope_base, "
-            "cache_bytes_per_token by format, and layers with kind, n_heads, n_heads_kv, dim_k, dim_v and window of "
+            "cache_bytes_per_token by format, cache_formats with format, k_format, v_format, bits_per_element and "
+            "bytes_per_token of each row of the table, in blocks of 32, and layers with kind, n_heads, n_heads_kv, dim_k, dim_v and window of "
             "each.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,

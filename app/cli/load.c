@@ -7,11 +7,12 @@
 #include <sys/stat.h>
 
 #include "base/sys.h"
+#include "formats.h"
 
 static const char DEFAULT_MODEL[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
 common_options common_options_default(void) {
-    return (common_options){ .kv = KVT_BF16, .k = -1, .v = -1, .block = 1, .chunk = 512 };
+    return (common_options){ .kv = KVT_BF16, .k = -1, .v = -1, .hot = 1, .block = 1, .chunk = 512 };
 }
 
 kvt_math common_math(const common_options *c) {
@@ -21,9 +22,11 @@ kvt_math common_math(const common_options *c) {
 
 engine_options common_engine_options(const common_options *c) {
     engine_options opt = engine_options_default();
+    format_pair pair = format_pair_at(c->kv);
     opt.kind = (kvt_cache_kind)c->kind;
-    opt.k_format = (kvt_format)(c->k >= 0 ? c->k : c->kv);
-    opt.v_format = (kvt_format)(c->v >= 0 ? c->v : c->kv);
+    opt.k_format = c->k >= 0 ? (kvt_format)c->k : pair.k;
+    opt.v_format = c->v >= 0 ? (kvt_format)c->v : pair.v;
+    opt.hot_tokens = c->hot;
     opt.block_tokens = 16 << c->block;
     opt.cache_bytes = c->cache_bytes;
     opt.math = common_math(c);

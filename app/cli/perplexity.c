@@ -153,18 +153,9 @@ static int windows_read(perplexity *p) {
 
 /* ------------------------------------------------------------------------------------------------ the results */
 
-/* Of a key or value element, all padding counted. */
-static double bits_per_element(const perplexity *p, const score_setup *s) {
-    const model_config *c = model_config_of(p->loaded.model);
-    kvt_layer_use use = { 0 };
-    kvt_layer layer = { .n_heads_q = c->n_heads_q, .n_heads_kv = c->n_heads_kv, .dim_k = c->dim_k, .dim_v = c->dim_v };
-    kvt_layer_bytes(&layer, s->k_format, s->v_format, s->block_tokens, 1, &use);
-    return 8.0 * (double)use.bytes_per_token / ((double)c->n_heads_kv * (c->dim_k + c->dim_v));
-}
-
 static int tell(const perplexity *p, const score_setup *s, const result *r) {
     const char *k = kvt_format_name(s->k_format), *v = kvt_format_name(s->v_format);
-    double bits = bits_per_element(p, s);
+    double bits = p->reader.cost.bits;
     if (p->opt->common.json) {
         json_t *o = json_pack("{s:f, s:f, s:I, s:i, s:i, s:s, s:s, s:f, s:s}", "ppl", r->ppl, "ppl_error", r->error,
                               "tokens", (json_int_t)p->tally.n, "ctx", p->ctx, "stride", p->stride, "k_format", k,
@@ -212,7 +203,7 @@ static int perplexity_run(perplexity *p) {
     if (status == CLI_DONE) status = sizes_pick(p);
     if (status != CLI_DONE) return status;
     engine_options e = common_engine_options(&p->opt->common);
-    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, p->ctx, SCORE_ROWS },
+    score_setup setup = { e.math, e.k_format, e.v_format, e.block_tokens, e.hot_tokens, p->ctx, SCORE_ROWS },
                 exact = setup;
     exact.k_format = exact.v_format = KVT_F32;
     status = score_open(&p->reader, &p->loaded, &setup);

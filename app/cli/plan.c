@@ -7,6 +7,7 @@
 
 #include "base/sys.h"
 #include "bench.h"
+#include "formats.h"
 #include "plot/plot.h"
 
 /* ------------------------------------------------------------------------------------------------- the plan */
@@ -63,11 +64,13 @@ static bool row_fill(plan_row *r, const shape *s, const capacity_options *opt) {
 
 static void rows_fill(planning *p) {
     int n = 0;
-    for (int f = 0; kvt_format_name((kvt_format)f) && p->n_formats < PLAN_FORMATS_MAX; f++) {
+    for (int i = 0; (i = format_row_next(i)) >= 0 && p->n_formats < PLAN_FORMATS_MAX; i++) {
         capacity_options opt = p->options;
         plan_row *r = &p->format[p->n_formats];
-        opt.k_format = opt.v_format = (kvt_format)f;
-        r->name = kvt_format_name((kvt_format)f);
+        format_pair pair = format_pair_at(i);
+        opt.k_format = pair.k;
+        opt.v_format = pair.v;
+        r->name = pair.name;
         p->n_formats += row_fill(r, &p->shape, &opt);
     }
     for (int i = 0; i < p->n_kinds; i++) {

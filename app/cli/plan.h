@@ -17,11 +17,11 @@ typedef struct plan_options {
     bool explain;
 } plan_options;
 
-enum { PLAN_KINDS_MAX = OPTION_TEXTS_MAX, PLAN_FORMATS_MAX = 16 };
+enum { PLAN_KINDS_MAX = OPTION_TEXTS_MAX, PLAN_FORMATS_MAX = 32 };
 
 /* The same plan with another format, or another kind of attention. */
 typedef struct plan_row {
-    const char *name; /* "bf16", "gqa:8" */
+    const char *name; /* "k8v4", "gqa:8" */
     shape shape;
     capacity_options options;
     capacity is;
@@ -35,7 +35,7 @@ typedef struct planning {
     capacity_options options;
     capacity is;
     bool memory_given, bandwidth_given;
-    plan_row format[PLAN_FORMATS_MAX]; /* keys and values both in it */
+    plan_row format[PLAN_FORMATS_MAX]; /* in the order of formats.h */
     int n_formats;
     plan_row kind[PLAN_KINDS_MAX]; /* of --as, where there are several */
     int n_kinds;

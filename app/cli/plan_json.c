@@ -41,6 +41,8 @@ static json_t *row_json(const planning *p, const plan_row *r, const char *what) 
     json_object_set_new(o, "max_sequences", count_or_null(c->sequences_max));
     json_object_set_new(o, "max_tokens", count_or_null(c->tokens_max));
     json_object_set_new(o, "decode_ms_per_token_floor", known(c->step_ms));
+    json_object_set_new(o, "k_format", json_string(kvt_format_name(r->options.k_format)));
+    json_object_set_new(o, "v_format", json_string(kvt_format_name(r->options.v_format)));
     if (p->mha_per_token > 0)
         json_object_set_new(o, "share_of_mha", json_real((double)c->bytes.per_token / p->mha_per_token));
     return o;

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "formats.h"
+
 /* The second line of an answer, where it is asked for. */
 static void explain(const planning *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void explain(const planning *p, const char *format, ...) {
@@ -50,12 +52,17 @@ static void print_head(const planning *p) {
            kvt_format_name(o->k_format), kvt_format_name(o->v_format), o->block_tokens);
 }
 
-/* Bytes of an element as they stand in a formula. */
-static double element_bytes(const planning *p, kvt_format format) {
-    const kvt_layer one = { .n_heads_q = 1, .n_heads_kv = 1, .dim_k = 16, .dim_v = 16 };
+/* Bytes of a token in a layer of one head. */
+static size_t head_bytes(const planning *p, int dim_k, kvt_format k, int dim_v, kvt_format v) {
+    const kvt_layer one = { .n_heads_q = 1, .n_heads_kv = 1, .dim_k = dim_k, .dim_v = dim_v };
     kvt_layer_use use;
-    kvt_layer_bytes(&one, format, format, p->options.block_tokens, 1, &use);
-    return (double)use.bytes_per_token / 32;
+    kvt_layer_bytes(&one, k, v, p->options.block_tokens, 1, &use);
+    return use.bytes_per_token;
+}
+
+/* Bytes of an element as they stand in a formula; of codes there is no such number. */
+static double element_bytes(const planning *p, kvt_format format) {
+    return (double)head_bytes(p, 16, format, 16, format) / 32;
 }
 
 static int padded(int dim) {
@@ -75,8 +82,26 @@ static void explain_heads(const planning *p, const shape_group *g, size_t bytes)
                 dim_v, v, sum.text);
 }
 
+/* A head of codes has scales, of keys a centroid too. */
+static void explain_codes(const planning *p, const shape_group *g, size_t bytes) {
+    const kvt_layer *l = &g->layer;
+    const capacity_options *o = &p->options;
+    size_t both = head_bytes(p, l->dim_k, o->k_format, l->dim_v, o->v_format);
+    size_t k = head_bytes(p, l->dim_k, o->k_format, 16, KVT_BF16) - 32;
+    show_text sum = plan_exact((double)bytes);
+    if (l->kind == KVT_LAYER_FULL || l->kind == KVT_LAYER_WINDOW)
+        explain(p, "%d layers x %d heads x (%zu B of a key + %zu B of a value) = %s a token, with scales and centroids",
+                g->n_layers, l->n_heads_kv, k, both - k, sum.text);
+    else explain(p, "%d layers, with scales and centroids = %s a token", g->n_layers, sum.text);
+}
+
 static void explain_group(const planning *p, const shape_group *g, size_t bytes) {
     const kvt_layer *l = &g->layer;
+    bool codes = format_is_coded(p->options.k_format) || format_is_coded(p->options.v_format);
+    if (codes && l->kind != KVT_LAYER_STATE) {
+        explain_codes(p, g, bytes);
+        return;
+    }
     double k = element_bytes(p, p->options.k_format);
     show_text sum = plan_exact((double)bytes);
     switch (l->kind) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "formats.h"
+
 show_text plan_amount(double n, const char *unit) {
     static const char *const letters[] = { "", "k", "M", "G", "T", "P", "E" };
     show_text out;
@@ -46,14 +48,27 @@ int64_t plan_elements(const kvt_layer *l) {
 
 /* ---------------------------------------------------------------------------------------- a line that fits */
 
-/* The smallest: if the plan fits in any format, it fits in this one. */
+/* Of the formats that the plan fits in the widest, which loses least; NULL: it fits in none. */
 static const plan_row *row_that_fits(const planning *p) {
     const plan_row *best = NULL;
     for (int i = 0; i < p->n_formats; i++) {
         const plan_row *r = &p->format[i];
-        if (!best || r->is.bytes.reserved < best->is.bytes.reserved) best = r;
+        if (r->is.spare >= 0 && (!best || r->is.bytes.reserved > best->is.bytes.reserved)) best = r;
     }
     return best;
+}
+
+/* "--kv k8v4" where there is a word for both. */
+static show_text formats_text(kvt_format k, kvt_format v) {
+    show_text out;
+    for (int i = 0; format_pair_word(i); i++) {
+        format_pair pair = format_pair_at(i);
+        if (pair.k != k || pair.v != v) continue;
+        snprintf(out.text, sizeof out.text, "--kv %s", pair.name);
+        return out;
+    }
+    snprintf(out.text, sizeof out.text, "--k %s --v %s", kvt_format_name(k), kvt_format_name(v));
+    return out;
 }
 
 /* A path as a shell reads it: in quotes, where it has more than plain letters. */
@@ -70,24 +85,21 @@ static void quoted(char *out, size_t n, const char *path) {
 }
 
 bool plan_advice(const planning *p, char *out, size_t n) {
-    char path[4096 + 16], formats[40], samples[40] = "";
+    char path[4096 + 16], samples[40] = "", hot[40] = "";
     const capacity_options *opt = &p->options;
     const capacity *is = &p->is;
     const plan_row *other = row_that_fits(p);
     if (!p->file || p->opt->as.n > 0) return false; /* that is not what the file holds */
-    bool same = is->spare >= 0 || !other || other->is.tokens_max <= is->tokens_max;
-    if (!same) {
+    if (is->spare < 0 && other) {
         opt = &other->options;
         is = &other->is;
     }
     int64_t tokens = is->spare >= 0 ? opt->tokens : is->tokens_max;
     if (tokens < 1) return false;
     quoted(path, sizeof path, p->file);
-    const char *k = kvt_format_name(opt->k_format), *v = kvt_format_name(opt->v_format);
-    if (opt->k_format == opt->v_format) snprintf(formats, sizeof formats, "--kv %s", k);
-    else snprintf(formats, sizeof formats, "--k %s --v %s", k, v);
+    if (p->opt->common.hot != 1) snprintf(hot, sizeof hot, " --hot %d", p->opt->common.hot);
     if (opt->sequences > 1) snprintf(samples, sizeof samples, " --samples %lld", (long long)opt->sequences);
-    snprintf(out, n, "kvtile run -m %s --ctx %lld %s --block %d%s -p TEXT", path, (long long)tokens, formats,
-             opt->block_tokens, samples);
+    snprintf(out, n, "kvtile run -m %s --ctx %lld %s --block %d%s%s -p TEXT", path, (long long)tokens,
+             formats_text(opt->k_format, opt->v_format).text, opt->block_tokens, hot, samples);
     return true;
 }

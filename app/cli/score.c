@@ -21,12 +21,14 @@ static kvt_status cache_open(score_reader *r, const score_setup *s) {
     opt.k_format = s->k_format;
     opt.v_format = s->v_format;
     opt.block_tokens = s->block_tokens;
+    opt.hot_tokens = s->hot_tokens;
     opt.sequences_max = 1;
     opt.tokens_max = s->context;
     opt.batch_tokens_max = s->rows_max;
     opt.math = s->math;
     opt.workers = r->team;
     opt.log = hear;
+    format_cost_of(layers, c->n_layers, (format_pair){ NULL, s->k_format, s->v_format }, s->block_tokens, &r->cost);
     kvt_status status = kvt_open(&r->cache, &opt);
     if (status == KVT_OK) status = kvt_seq_new(r->cache, &r->seq);
     free(layers);

@@ -4,11 +4,12 @@
 #define APP_SCORE_H
 
 #include "cli.h"
+#include "formats.h"
 
 typedef struct score_setup {
     kvt_math math;
     kvt_format k_format, v_format;
-    int block_tokens;
+    int block_tokens, hot_tokens;
     int context;  /* most tokens read in a row, no more than the model's limit */
     int rows_max; /* most of one step */
 } score_setup;
@@ -21,6 +22,7 @@ typedef struct score_reader {
     kvt_seq seq;
     int *rows;     /* [rows_max] 0, 1, 2, ... */
     float *logits; /* [rows_max][n_vocab] of the last step */
+    format_cost cost; /* of the cache */
 } score_reader;
 
 /* CLI_DONE, or CLI_FAILED told on stderr; score_close in either case. */

@@ -38,6 +38,7 @@ typedef enum option_kind {
     OPTION_BYTES,   /* size_t, at least 1: 512M, 4GiB */
     OPTION_RATE,    /* double, at least 1 a second: 50G, 3.35T (powers of 1000), with or without B/s or FLOP/s */
     OPTION_CHOICE,  /* int: the place among the words of `value`, "a|b|c" */
+    OPTION_WORD,    /* int: the place among the words of `word_at` */
     OPTION_LIST,    /* const char *: up to OPTION_LIST_MAX numbers separated by commas, each least .. most */
     OPTION_TEXTS,   /* option_texts: may be given several times */
     OPTION_COMMAND, /* option_texts: an operand, the words of a command's name */
@@ -66,7 +67,8 @@ typedef struct option {
     const char *more;  /* further sentences, for the manual page alone */
     const char *files; /* OPTION_FILE: the endings that a shell offers, "svg png"; NULL: all */
     const struct option_rows *rows; /* OPTION_ROWS */
-    option_word_at word_at; /* OPTION_TEXT, OPTION_TEXTS: what a shell offers, and is told to whom gives no value */
+    option_word_at word_at; /* OPTION_WORD: all that there are. OPTION_TEXT, OPTION_TEXTS: what a shell offers, and is
+                               told to whom gives no value */
 } option;
 
 typedef struct option_rows {
@@ -143,6 +145,12 @@ bool option_take(const option *o, const char *text, void *options);
 /* Tell why option_take did not; returns CLI_USAGE. */
 int option_refuse(const command *c, const option *o, const char *text);
 
+/* What the help says of an option: its line, the words of an OPTION_WORD, the default. */
+typedef struct option_about {
+    char text[2048];
+} option_about;
+option_about option_tell(const option *o, const void *defaults);
+
 /* The default as it would be written on the command line, "" where the row has none. */
 typedef struct option_text {
     char text[80];
@@ -181,6 +189,8 @@ typedef struct option_words {
     char text[1024];
 } option_words;
 option_words option_words_of(option_word_at word_at);
+/* The place of a word; -1: it is none of them. */
+int option_word_find(option_word_at word_at, const char *word);
 /* Tell that there is no such thing, `what` being "there is no policy": the word that is near, else all; returns
  * CLI_USAGE. */
 int option_words_refuse(const char *name, const char *what, const char *text, option_word_at word_at);

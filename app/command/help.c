@@ -38,12 +38,9 @@ static void row_print(FILE *to, int column, const char *left, const char *right)
 }
 
 static void option_print(FILE *to, const option *o, const void *defaults) {
-    char left[96], right[512];
-    option_text given = option_default(o, defaults);
+    char left[96];
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    snprintf(right, sizeof right, "%s%s%s%s", o->help, given.text[0] ? " (default: " : "", given.text,
-             given.text[0] ? ")" : "");
-    row_print(to, COLUMN_OPTIONS, left, right);
+    row_print(to, COLUMN_OPTIONS, left, option_tell(o, defaults).text);
 }
 
 /* --------------------------------------------------------------------------------------------- parts */

@@ -136,7 +136,7 @@ static void synopsis(FILE *to, const command *c, bool last) {
 }
 
 static void option_entry(FILE *to, const option *o, const void *defaults) {
-    option_text given = option_default(o, defaults);
+    option_about about = option_tell(o, defaults);
     fputs(".TP\n\\fB", to);
     letters(to, o->name, (int)strlen(o->name));
     fputs("\\fR", to);
@@ -144,9 +144,8 @@ static void option_entry(FILE *to, const option *o, const void *defaults) {
         fputc(' ', to);
         usage(to, o->value);
     }
-    char text[512];
-    snprintf(text, sizeof text, "%c%s%s%s%s.", toupper((unsigned char)o->help[0]), o->help + 1,
-             given.text[0] ? " (default: " : "", given.text, given.text[0] ? ")" : "");
+    char text[sizeof about.text + 1];
+    snprintf(text, sizeof text, "%c%s.", toupper((unsigned char)about.text[0]), about.text + 1);
     fputc('\n', to);
     prose(to, text);
     if (o->kind == OPTION_INT || o->kind == OPTION_REAL) fprintf(to, "From %.15g to %.15g.\n", o->least, o->most);

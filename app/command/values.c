@@ -123,6 +123,12 @@ static bool choice_take(const option *o, const char *text, int *out) {
     return place >= 0;
 }
 
+static bool word_take(const option *o, const char *text, int *out) {
+    int place = option_word_find(o->word_at, text);
+    if (place >= 0) *out = place;
+    return place >= 0;
+}
+
 static bool texts_take(option_texts *texts, const char *text) {
     if (texts->n == OPTION_TEXTS_MAX) return false;
     texts->text[texts->n++] = text;
@@ -140,6 +146,7 @@ bool option_take(const option *o, const char *text, void *options) {
     case OPTION_BYTES: return option_bytes(text, out);
     case OPTION_RATE: return option_rate(text, out);
     case OPTION_CHOICE: return choice_take(o, text, out);
+    case OPTION_WORD: return word_take(o, text, out);
     case OPTION_LIST: *(const char **)out = text; return list_good(text, o->least, o->most);
     case OPTION_TEXTS:
     case OPTION_COMMAND: return texts_take(out, text);
@@ -160,6 +167,12 @@ static int choice_refuse(const command *c, const option *o, const char *text) {
     return cli_usage(c->name, "%s is one of %s, not \"%s\"%s", o->name, o->value, text, near_text(&near).text);
 }
 
+static int word_refuse(const command *c, const option *o, const char *text) {
+    char what[64];
+    snprintf(what, sizeof what, "%s does not know", o->name);
+    return option_words_refuse(c->name, what, text, o->word_at);
+}
+
 int option_refuse(const command *c, const option *o, const char *text) {
     switch (o->kind) {
     case OPTION_INT:
@@ -174,6 +187,7 @@ int option_refuse(const command *c, const option *o, const char *text) {
         return cli_usage(c->name, "%s wants an amount per second such as 50G or 3.35T, not \"%s\"", o->name, text);
     case OPTION_FILE: return cli_usage(c->name, "%s wants a name, not \"%s\"", o->name, text);
     case OPTION_CHOICE: return choice_refuse(c, o, text);
+    case OPTION_WORD: return word_refuse(c, o, text);
     case OPTION_TEXTS:
     case OPTION_COMMAND:
         return cli_usage(c->name, "%s is given more than %d times, the last being \"%s\"", o->name, OPTION_TEXTS_MAX,
@@ -213,6 +227,10 @@ option_text option_default(const option *o, const void *defaults) {
         for (int i = *(const int *)at; i >= 0 && length >= 0; i--) length = option_word(&words, &word);
         if (length > 0) snprintf(out.text, sizeof out.text, "%.*s", length, word);
         break;
+    case OPTION_WORD:
+        for (int i = 0; i <= *(const int *)at && word; i++) word = o->word_at(i);
+        if (*(const int *)at >= 0 && word) snprintf(out.text, sizeof out.text, "%s", word);
+        break;
     case OPTION_TEXT:
     case OPTION_FILE:
     case OPTION_LIST:
@@ -224,5 +242,15 @@ option_text option_default(const option *o, const void *defaults) {
     case OPTION_HEADING:
     case OPTION_ROWS: break;
     }
+    return out;
+}
+
+option_about option_tell(const option *o, const void *defaults) {
+    option_about out;
+    option_text given = option_default(o, defaults);
+    bool lists = o->kind == OPTION_WORD;
+    snprintf(out.text, sizeof out.text, "%s%s%s%s%s%s", o->help, lists ? ": " : "",
+             lists ? option_words_of(o->word_at).text : "", given.text[0] ? " (default: " : "", given.text,
+             given.text[0] ? ")" : "");
     return out;
 }

@@ -13,6 +13,13 @@ option_words option_words_of(option_word_at word_at) {
     return out;
 }
 
+int option_word_find(option_word_at word_at, const char *word) {
+    const char *known;
+    for (int i = 0; (known = word_at(i)); i++)
+        if (strcmp(known, word) == 0) return i;
+    return -1;
+}
+
 int option_words_refuse(const char *name, const char *what, const char *text, option_word_at word_at) {
     near_word near = near_of(text);
     const char *word;

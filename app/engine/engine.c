@@ -52,6 +52,7 @@ engine_options engine_options_default(void) {
         .k_format = KVT_BF16,
         .v_format = KVT_BF16,
         .block_tokens = 32,
+        .hot_tokens = 1,
         .sequences_max = 1,
         .math = KVT_MATH_FAST,
         .chunk = 512,
@@ -104,6 +105,7 @@ static kvt_options cache_options(const engine_options *from, const kvt_layer *la
     opt.k_format = from->k_format;
     opt.v_format = from->v_format;
     opt.block_tokens = from->block_tokens;
+    opt.hot_tokens = from->hot_tokens;
     opt.sequences_max = from->sequences_max;
     opt.tokens_max = from->context;
     opt.batch_tokens_max = rows_most(from);

@@ -24,6 +24,7 @@ typedef struct engine_options {
     kvt_cache_kind kind;
     kvt_format k_format, v_format;
     int block_tokens;   /* 16, 32, 64 */
+    int hot_tokens;     /* first tokens, in whole blocks, that are never encoded */
     int context;        /* longest sequence; 0: model_context */
     int rope_context;   /* the context that rotary frequencies are chosen for, see model_state_new; 0: `context` */
     int sequences_max;  /* alive at once */
@@ -32,7 +33,7 @@ typedef struct engine_options {
     int chunk; /* most tokens of one step, all sequences together; KVT_NONE: at least the context */
 } engine_options;
 
-/* Paged, bf16, blocks of 32, the model's context, one sequence, fast, chunks of 512. */
+/* Paged, bf16, blocks of 32, the first of them hot, the model's context, one sequence, fast, chunks of 512. */
 engine_options engine_options_default(void);
 
 typedef struct engine_counters {

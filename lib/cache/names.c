@@ -30,13 +30,13 @@ const char *kvt_status_text(kvt_status status) {
 }
 
 const char *kvt_format_name(kvt_format format) {
-    const element_format *f = element_format_of((int)format);
+    const kv_format *f = kv_format_of((int)format);
     return f ? f->name : NULL;
 }
 
 kvt_status kvt_format_parse(kvt_format *out, const char *name) {
     if (!out || !name) return KVT_E_ARGUMENT;
-    int format = element_format_find(name);
+    int format = kv_format_find(name);
     if (format < 0) return KVT_E_UNSUPPORTED;
     *out = (kvt_format)format;
     return KVT_OK;
