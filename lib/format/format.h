@@ -93,6 +93,9 @@ size_t kv_record_bytes(const kv_format *f, int pad, int n_tiles, int keys);
 size_t kv_scales_at(const kv_format *f, int pad, int n_tiles);
 size_t kv_centroid_at(const kv_format *f, int pad, int n_tiles);
 
+/* Put the code of one element into a record whose bits for it are zero. Slow, as kv_number is: the definition. */
+void kv_put_code(const kv_format *f, uint8_t *record, int pad, int keys, int token, int dim, unsigned code);
+
 /* Number (not yet scaled) of one element of a record: codes through `level`, float8 widened. For checks and tools. */
 float kv_number(const kv_format *f, const uint8_t *record, int pad, int keys, int token, int dim);
 

@@ -62,35 +62,54 @@ size_t kv_record_bytes(const kv_format *f, int pad, int n_tiles, int keys) {
 
 /* ------------------------------------------------------------------------------------------- one element */
 
-/* Step, and byte in its line, of an element: kernel.h has the picture. */
+/* Some bits of a byte of a tile, and of the code that they hold. */
 typedef struct place {
-    size_t step, quad, group, byte;
+    size_t byte;
+    int at, n, from;
 } place;
 
-static place place_of(int keys, int pad, int token, int dim) {
-    size_t t = (size_t)token, d = (size_t)dim;
-    if (keys) return (place){.step = d / 4, .byte = t * 4 + d % 4};
-    return (place){.quad = t / 4, .group = d / 16, .byte = d % 16 * 4 + t % 4,
-                   .step = t / 4 * ((size_t)pad / 16) + d / 16};
+/* Where an element's code lies: in one place, of 3 bits in two. format.h has the picture. */
+static int places_of(const kv_format *f, int pad, int keys, int token, int dim, place to[2]) {
+    size_t t = (size_t)token, d = (size_t)dim, groups = (size_t)pad / TOKENS, quad = t / 4, group = d / TOKENS, step = d / 4;
+    size_t byte = keys ? t * 4 + d % 4 : d % TOKENS * 4 + t % 4, line;
+    switch (f->bits) {
+    case 8:
+        line = keys ? step : quad * groups + group;
+        to[0] = (place){line * LINE + byte, 0, 8, 0};
+        return 1;
+    case 4:
+        line = keys ? step / 2 : quad / 2 * groups + group;
+        to[0] = (place){line * LINE + byte, (int)((keys ? step : quad) % 2) * 4, 4, 0};
+        return 1;
+    default:
+        line = keys ? step / 4 : group;
+        to[0] = (place){line * LINE + byte, (int)((keys ? step : quad) % 4) * 2, 2, 0};
+        line = keys ? step / 8 : group / 2;
+        to[1] = (place){plane_bytes(2, pad) + line * LINE + byte,
+                        (int)(keys ? step % 8 : group % 2 * 4 + quad), 1, 2};
+        return f->bits - 1;
+    }
 }
 
-/* n bits from bit `at` on of a byte of a line. */
-static unsigned bits_of(const uint8_t *tile, size_t line, size_t byte, size_t at, int n) {
-    return tile[line * LINE + byte] >> at & ((1u << n) - 1);
+/* A tile of a record. */
+static size_t tile_at(const kv_format *f, int pad, int token) {
+    return (size_t)(token / TOKENS) * kv_tile_bytes(f, pad);
 }
 
-static unsigned code_of(const kv_format *f, const uint8_t *tile, int pad, int keys, place p) {
-    size_t groups = (size_t)pad / 16;
-    if (f->bits == 8) return tile[p.step * LINE + p.byte];
-    if (f->bits == 4)
-        return keys ? bits_of(tile, p.step / 2, p.byte, p.step % 2 * 4, 4)
-                    : bits_of(tile, p.quad / 2 * groups + p.group, p.byte, p.quad % 2 * 4, 4);
-    unsigned low = keys ? bits_of(tile, p.step / 4, p.byte, p.step % 4 * 2, 2)
-                        : bits_of(tile, p.group, p.byte, p.quad * 2, 2);
-    if (f->bits == 2) return low;
-    const uint8_t *third = tile + plane_bytes(2, pad);
-    return low | (keys ? bits_of(third, p.step / 8, p.byte, p.step % 8, 1)
-                       : bits_of(third, p.group / 2, p.byte, p.group % 2 * 4 + p.quad, 1)) << 2;
+static unsigned code_of(const kv_format *f, const uint8_t *record, int pad, int keys, int token, int dim) {
+    const uint8_t *tile = record + tile_at(f, pad, token);
+    unsigned code = 0;
+    place p[2];
+    int n = places_of(f, pad, keys, token % TOKENS, dim, p);
+    for (int i = 0; i < n; i++) code |= (tile[p[i].byte] >> p[i].at & ((1u << p[i].n) - 1)) << p[i].from;
+    return code;
+}
+
+void kv_put_code(const kv_format *f, uint8_t *record, int pad, int keys, int token, int dim, unsigned code) {
+    uint8_t *tile = record + tile_at(f, pad, token);
+    place p[2];
+    int n = places_of(f, pad, keys, token % TOKENS, dim, p);
+    for (int i = 0; i < n; i++) tile[p[i].byte] |= (uint8_t)((code >> p[i].from & ((1u << p[i].n) - 1)) << p[i].at);
 }
 
 static float float8_number(const kv_format *f, unsigned code) {
@@ -101,8 +120,7 @@ static float float8_number(const kv_format *f, unsigned code) {
 }
 
 float kv_number(const kv_format *f, const uint8_t *record, int pad, int keys, int token, int dim) {
-    const uint8_t *tile = record + (size_t)(token / TOKENS) * kv_tile_bytes(f, pad);
-    unsigned code = code_of(f, tile, pad, keys, place_of(keys, pad, token % TOKENS, dim));
+    unsigned code = code_of(f, record, pad, keys, token, dim);
     if (f->kind == KV_FLOAT8) return float8_number(f, code);
     return f->level ? f->level[code] : (int8_t)code;
 }

@@ -257,6 +257,7 @@ const kernels *kernels_of(const char *cpu);
 void attn_scalar(kernels *k);
 void rows_scalar(kernels *k);
 void matmul_scalar(kernels *k);
+void seal_scalar(kernels *k);
 #if defined(__x86_64__)
 void attn_avx2(kernels *k);
 void rows_avx2(kernels *k);

@@ -41,6 +41,7 @@ static void table_fill(kernels *k, int path) {
     attn_scalar(k);
     rows_scalar(k);
     matmul_scalar(k);
+    seal_scalar(k);
 #if defined(__x86_64__)
     if (path >= PATH_AVX2) {
         attn_avx2(k);

@@ -1,0 +1,73 @@
+/* seal.h - what sealing does once per token or dimension, in scalar arithmetic, on every instruction set: scales, means,
+ * and what becomes of numbers that are not finite (docs/numeric-contract.md, section 8). */
+#ifndef KVT_SEAL_H
+#define KVT_SEAL_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "base/bits.h"
+#include "kernel.h"
+#include "scalar.h"
+
+#define SEAL_SCALE_MIN 0x1p-100f
+#define SEAL_INFINITE 0x7f800000u /* bits of sizes from here on are infinite or NaN */
+#define SEAL_NONE 0x7fc0          /* scale of a token with an element that is not finite */
+
+enum {
+    SEAL_LEVELS = 8, /* sizes of level that a format has at most */
+    SEAL_BF16_MOST = 0x7f7f0000,
+    SEAL_F32_MOST = 0x7f7fffff,
+    SEAL_E4M3_MOST = 448,
+    SEAL_E5M2_MOST = 57344
+};
+
+/* Thresholds between sizes of levels, in standard deviations (Max 1960): a code's size is the number of those that are
+ * at most |z|. By bits of a code. */
+static const float seal_threshold[5][SEAL_LEVELS - 1] = {
+    [2] = {0.9816f, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY},
+    [3] = {0.5006f, 1.050f, 1.748f, INFINITY, INFINITY, INFINITY, INFINITY},
+    [4] = {0.2582f, 0.5224f, 0.7996f, 1.0993f, 1.4371f, 1.8435f, 2.4008f},
+};
+
+static inline int seal_is_finite(float x) {
+    return (bits_of_f32(x) & SEAL_INFINITE) != SEAL_INFINITE;
+}
+
+/* A difference of finite numbers that overflowed becomes the largest number. */
+static inline float seal_within(float x, float most) {
+    return x > most ? most : x < -most ? -most : x;
+}
+
+/* Mean of dimension d of the block's keys, to the nearest bf16. */
+static inline uint16_t seal_mean(const seal_args *a, int d) {
+    float sum[TILE] = {0}, part = 1 / (float)(a->n_tiles * TILE);
+    for (int i = 0; i < a->n_tiles; i++) {
+        const float *x = (const float *)a->tile[i] + d * TILE;
+        for (int t = 0; t < TILE; t++) sum[t] = sum[t] + (seal_is_finite(x[t]) ? x[t] : 0) * part;
+    }
+    return f32_to_bf16(seal_within(scalar_tree16(sum), bits_to_f32(SEAL_BF16_MOST)));
+}
+
+/* The power of two that brings a size to 2 .. 4, exactly, and half its inverse, the one that brings it back. Sizes below
+ * SEAL_SCALE_MIN: 0, and whatever it is times 0 stays 0. */
+static inline float seal_unit(float most) {
+    return most < SEAL_SCALE_MIN ? 0 : bits_to_f32((255u << 23) - (bits_of_f32(most) & SEAL_INFINITE));
+}
+static inline float seal_unit_back(float most) {
+    return most < SEAL_SCALE_MIN ? 0 : bits_to_f32((bits_of_f32(most) & SEAL_INFINITE) - (1u << 23));
+}
+
+/* Scale of a token by its largest size, so that no code is beyond `most`. */
+static inline float seal_scale_up(float size, float most) {
+    float scale = size / most;
+    if (!(scale >= SEAL_SCALE_MIN)) return SEAL_SCALE_MIN;
+    return bits_to_f32((bits_of_f32(scale) + 0xffff) & 0xffff0000u);
+}
+
+/* Nearest bf16. */
+static inline float seal_scale_near(float scale) {
+    return scale >= SEAL_SCALE_MIN ? scalar_narrow(scale) : SEAL_SCALE_MIN;
+}
+
+#endif

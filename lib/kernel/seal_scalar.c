@@ -1,0 +1,140 @@
+/* seal_scalar.c - sealing blocks and rotating vectors, in plain loops: the definition (docs/numeric-contract.md,
+ * section 8).
+ *
+ * Owns the choice of codes and scales and the order of every sum. Every other path gives the same bits. */
+#include <math.h>
+#include <string.h>
+
+#include "kernel.h"
+#include "seal.h"
+
+/* Four chains by index, from 0: sum of x[i] * y[i]. */
+static float dot4(const float *x, const float *y, int n) {
+    float c[4] = {0};
+    for (int i = 0; i < n; i++) c[i % 4] = scalar_fma(x[i], y[i], c[i % 4]);
+    return (c[0] + c[1]) + (c[2] + c[3]);
+}
+
+static float largest(const float *x, int n) {
+    float most = 0;
+    for (int i = 0; i < n; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
+
+/* Nearest even integer of |x| below 2^22. */
+static int nearest(float x) {
+    const float big = 0x1.8p23f;
+    return (int)((x + big) - big);
+}
+
+/* Codes of 8 bits; returns the scale. */
+static float encode_whole(const float *x, int n, uint8_t *code) {
+    float scale = seal_scale_up(largest(x, n), 127), inverse = 1 / scale;
+    for (int i = 0; i < n; i++) code[i] = (uint8_t)nearest(x[i] * inverse);
+    return scale;
+}
+
+/* Places in a format's levels; returns the scale. */
+static float encode_levels(const kv_format *f, const float *x, int n, uint8_t *code) {
+    const float *threshold = seal_threshold[f->bits];
+    float u[ATTN_DIM_MAX], y[ATTN_DIM_MAX], most = largest(x, n), unit = seal_unit(most);
+    unsigned half = 1u << f->bits >> 1, all = 2 * half - 1;
+    for (int i = 0; i < n; i++) u[i] = x[i] * unit;
+    float inverse = 1 / sqrtf(dot4(u, u, n) / (float)n);
+    for (int i = 0; i < n; i++) {
+        float z = fabsf(u[i]) * inverse;
+        unsigned size = 0;
+        for (int j = 0; j < SEAL_LEVELS - 1; j++) size += z >= threshold[j];
+        code[i] = (uint8_t)(signbit(u[i]) ? all - (half + size) : half + size);
+        y[i] = f->level[code[i]];
+    }
+    return seal_scale_near(seal_unit_back(most) * (dot4(u, y, n) / dot4(y, y, n)));
+}
+
+/* Float8 of `fraction` bits behind the point; the other bits but the sign are the exponent, whose bias is `bias`. */
+static float encode_float8(float most, unsigned fraction, unsigned bias, const float *x, int n, uint8_t *code) {
+    float scale = seal_scale_up(largest(x, n), most), inverse = 1 / scale;
+    const unsigned cut = 23 - fraction, least = (128 - bias) << 23; /* 2^(1 - bias) */
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of_f32(x[i] * inverse), size = bits & 0x7fffffff, number = 0;
+        if (size >= least) number = ((size + (1u << (cut - 1)) - 1 + (size >> cut & 1)) >> cut) - ((127 - bias) << fraction);
+        else if (size > least - (1u << 23)) number = 1u << fraction;
+        code[i] = (uint8_t)(bits >> 24 & 0x80) | (uint8_t)number;
+    }
+    return scale;
+}
+
+static float encode(int format, const float *x, int n, uint8_t *code) {
+    switch (format) {
+    case KV_E4M3: return encode_float8(SEAL_E4M3_MOST, 3, 7, x, n, code);
+    case KV_E5M2: return encode_float8(SEAL_E5M2_MOST, 2, 15, x, n, code);
+    case KV_INT8: return encode_whole(x, n, code);
+    default: return encode_levels(kv_format_of(format), x, n, code);
+    }
+}
+
+/* x[dim] = one token, of keys in codes less the centroid. 0: an element is not finite, and x is zero. */
+static int token_of(const kv_format *f, int keys, const seal_args *a, int token, const uint16_t *centroid, float *x) {
+    const void *tile = a->tile[token / TILE];
+    if (keys) element_format_of(f->hot_k)->get_k(tile, token % TILE, x, a->dim);
+    else element_format_of(f->hot_v)->get_v(tile, token % TILE, x, a->dim, a->dim);
+    for (int d = 0; d < a->dim; d++) {
+        if (!seal_is_finite(x[d])) {
+            memset(x, 0, (size_t)a->dim * sizeof *x);
+            return 0;
+        }
+        if (centroid) x[d] = seal_within(x[d] - bf16_to_f32(centroid[d]), bits_to_f32(SEAL_F32_MOST));
+    }
+    return 1;
+}
+
+static void seal(int format, int keys, const seal_args *a) {
+    const kv_format *f = kv_format_of(format);
+    uint16_t *scale = (uint16_t *)(a->record + kv_scales_at(f, a->dim, a->n_tiles)), *centroid = NULL;
+    float x[ATTN_DIM_MAX];
+    uint8_t code[ATTN_DIM_MAX];
+    memset(a->record, 0, kv_record_bytes(f, a->dim, a->n_tiles, keys));
+    if (keys && f->kind == KV_CODES) {
+        centroid = (uint16_t *)(a->record + kv_centroid_at(f, a->dim, a->n_tiles));
+        for (int d = 0; d < a->dim; d++) centroid[d] = seal_mean(a, d);
+    }
+    for (int t = 0; t < a->n_tiles * TILE; t++) {
+        int finite = token_of(f, keys, a, t, centroid, x);
+        float s = encode(format, x, a->dim, code);
+        scale[t] = finite ? f32_to_bf16(s) : SEAL_NONE;
+        for (int d = 0; d < a->dim; d++) kv_put_code(f, a->record, a->dim, keys, t, d, code[d]);
+    }
+}
+
+static void rotate(float *x, int dim) {
+    int run = dim & -dim;
+    for (int h = 1; h < run; h *= 2)
+        for (int i = 0; i < dim; i++) {
+            if (i & h) continue;
+            float a = x[i], b = x[i + h];
+            x[i] = a + b;
+            x[i + h] = a - b;
+        }
+}
+
+#define SEAL(NAME, FORMAT)                                                  \
+    static void seal_k_##NAME(const seal_args *a) { seal(FORMAT, 1, a); }   \
+    static void seal_v_##NAME(const seal_args *a) { seal(FORMAT, 0, a); }
+SEAL(e4m3, KV_E4M3)
+SEAL(e5m2, KV_E5M2)
+SEAL(int8, KV_INT8)
+SEAL(int4, KV_INT4)
+SEAL(int3, KV_INT3)
+SEAL(int2, KV_INT2)
+
+#define ROW(NAME, FORMAT) (k->seal_k[FORMAT] = seal_k_##NAME, k->seal_v[FORMAT] = seal_v_##NAME)
+
+void seal_scalar(kernels *k) {
+    ROW(e4m3, KV_E4M3);
+    ROW(e5m2, KV_E5M2);
+    ROW(int8, KV_INT8);
+    ROW(int4, KV_INT4);
+    ROW(int3, KV_INT3);
+    ROW(int2, KV_INT2);
+    k->rotate = rotate;
+}
