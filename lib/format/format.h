@@ -42,8 +42,8 @@ int element_format_find(const char *name); /* -1: none of that name */
  * Numbered as kvt_format; the first N_ELEMENT_FORMATS are element formats. A block that can still change, and the first
  * ones of a sequence, are kept in an element format ("hot"); a block that is full is sealed: encoded once, into
  * records of one key/value head each. A record is the code lines of the block's tiles, tile by tile, then scales,
- * bf16[tokens of the block], then, of keys in codes, the centroid, bf16[pad]; scales and centroid are filled up to whole
- * lines of 64 bytes with zeros. pad: the head's dims, a multiple of 16.
+ * bf16[tokens of the block], then, of keys in codes, the centroid, bf16[pad]; scales and centroid are filled up to
+ * whole lines of 64 bytes with zeros. pad: the head's dims, a multiple of 16.
  *
  * Code lines of a tile. A step is a line of whole codes, [16 tokens][4 dims] of keys, step j being dims 4j .. 4j+3;
  * [16 dims][4 tokens] of values, steps in the order of [4 quads of tokens][pad/16 groups of dims]. Fewer bits put
@@ -60,8 +60,8 @@ int element_format_find(const char *name); /* -1: none of that name */
  *
  * KV_CODES: a code of 8 bits is a signed number, a shorter one a place in `level`; element = scale * number, of keys
  * plus the centroid's element. What is kept is rotated (rows_rotate in kernel.h), hot tokens too, so that queries are
- * rotated once and outputs once. KV_FLOAT8: codes are e4m3 or e5m2 without denormals, infinities and NaN; element = scale
- * * number; a number is a bf16 value. KV_PLAIN: an element format; a record is its tiles alone. */
+ * rotated once and outputs once. KV_FLOAT8: codes are e4m3 or e5m2 without denormals, infinities and NaN; element =
+ * scale * number; a number is a bf16 value. KV_PLAIN: an element format; a record is its tiles alone. */
 
 enum {
     KV_E4M3 = N_ELEMENT_FORMATS,
@@ -96,7 +96,8 @@ size_t kv_centroid_at(const kv_format *f, int pad, int n_tiles);
 /* Put the code of one element into a record whose bits for it are zero. Slow, as kv_number is: the definition. */
 void kv_put_code(const kv_format *f, uint8_t *record, int pad, int keys, int token, int dim, unsigned code);
 
-/* Number (not yet scaled) of one element of a record: codes through `level`, float8 widened. For checks and tools. */
+/* Number (not yet scaled) of one element of a record: codes through `level`, float8 widened. For the scalar kernels,
+ * checks and tools. */
 float kv_number(const kv_format *f, const uint8_t *record, int pad, int keys, int token, int dim);
 
 /* --------------------------------------------------------------------------- block formats of weights

@@ -92,8 +92,8 @@ typedef void (*attn_finish_fn)(int dim, float L, const float *O, float *out);
 
 /* ------------------------------------------------------------------------- attention over sealed blocks
  *
- * Codes meet queries and weights as integers, exactly, so how a path multiplies them is its own affair: each has its own
- * layout of query rows and weights, which the functions here make and read. Numeric contract, section 8. */
+ * Codes meet queries and weights as integers, exactly, so how a path multiplies them is its own affair: each has its
+ * own layout of query rows and weights, which the functions here make and read. Numeric contract, section 8. */
 
 enum {
     CODE_QUERY_MAX = 32512, /* of a query's codes: 127 * 256, so that both bytes of one have a sign */
@@ -120,7 +120,7 @@ typedef void (*code_query_fn)(const float *q, int dim, int row, code_queries *to
 typedef void (*code_centre_fn)(const uint16_t *const *centroid, int n_blocks, int dim, const float *q, int n_rows,
                                float *centre);
 
-/* s[tile][r][t] of n_tiles tiles for rows row .. row + n_rows - 1 of q. */
+/* s[tile][r][t] of n_tiles tiles, r being row `row` + r of q. */
 typedef struct code_qk_args {
     const void *const *k_tile;       /* [n_tiles] code lines */
     const uint16_t *const *k_scale;  /* [n_tiles] bf16 [16] */
@@ -135,7 +135,7 @@ typedef void (*code_qk_fn)(const code_qk_args *a);
 /* Row `row` of the weights of n_tiles tiles: p at p + tile * ATTN_ROWS * 16, values' scales bf16 [n_tiles][16]. */
 typedef void (*code_weigh_fn)(const float *p, const uint16_t *const *v_scale, int n_tiles, int row, code_weights *to);
 
-/* o[r] += p[r] . v over all n_tiles tiles (at most STEP_TILES) for rows row .. row + n_rows - 1 of p. */
+/* o[r] += p[row + r] . v over all n_tiles tiles (at most STEP_TILES). */
 typedef struct code_pv_args {
     const void *const *v_tile; /* [n_tiles] code lines */
     int n_tiles, dim, row, n_rows;
@@ -258,6 +258,7 @@ void attn_scalar(kernels *k);
 void rows_scalar(kernels *k);
 void matmul_scalar(kernels *k);
 void seal_scalar(kernels *k);
+void codes_scalar(kernels *k);
 #if defined(__x86_64__)
 void attn_avx2(kernels *k);
 void rows_avx2(kernels *k);

@@ -42,6 +42,7 @@ static void table_fill(kernels *k, int path) {
     rows_scalar(k);
     matmul_scalar(k);
     seal_scalar(k);
+    codes_scalar(k);
 #if defined(__x86_64__)
     if (path >= PATH_AVX2) {
         attn_avx2(k);

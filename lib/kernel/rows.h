@@ -15,6 +15,11 @@ static inline float rows_norm_factor(float sum, int n, float eps) {
     return 1 / sqrtf(sum / (float)n + eps);
 }
 
+/* The nearest even integer, of sizes up to 2^22. The last place of 1.5 * 2^23 is 1, so that adding it rounds. */
+static inline int32_t rows_integer(float x) {
+    return (int32_t)bits_of_f32(x + 12582912.f) - 0x4b400000;
+}
+
 enum { ROWS_CODE8 = 127, ROWS_CODE16 = 32767 }; /* the code of a block's largest activation */
 
 /* Scale of a block whose largest size has these bits, and the inverse that makes codes up to `code`. false: all codes

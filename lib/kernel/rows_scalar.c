@@ -58,8 +58,7 @@ static float block_codes(const float *x, float code, int32_t q[ROWS_BLOCK]) {
         memset(q, 0, ROWS_BLOCK * sizeof *q);
         return scale;
     }
-    /* 1.5 * 2^23: the sum's last place is 1, so that adding rounds to the nearest even integer. */
-    for (int i = 0; i < ROWS_BLOCK; i++) q[i] = (int32_t)bits_of_f32(x[i] * inverse + 12582912.f) - 0x4b400000;
+    for (int i = 0; i < ROWS_BLOCK; i++) q[i] = rows_integer(x[i] * inverse);
     return scale;
 }
 
