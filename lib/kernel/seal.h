@@ -16,22 +16,42 @@
 
 enum {
     SEAL_LEVELS = 8, /* sizes of level that a format has at most */
+    SEAL_TRIES = 3,  /* scales that a token is tried with */
     SEAL_BF16_MOST = 0x7f7f0000,
     SEAL_F32_MOST = 0x7f7fffff,
     SEAL_E4M3_MOST = 448,
     SEAL_E5M2_MOST = 57344
 };
 
-/* Thresholds between sizes of levels, in standard deviations (Max 1960): a code's size is the number of those that are
- * at most |z|. By bits of a code. */
-static const float seal_threshold[5][SEAL_LEVELS - 1] = {
-    [2] = {0.9816f, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY},
-    [3] = {0.5006f, 1.050f, 1.748f, INFINITY, INFINITY, INFINITY, INFINITY},
-    [4] = {0.2582f, 0.5224f, 0.7996f, 1.0993f, 1.4371f, 1.8435f, 2.4008f},
+/* Levels of a token's largest element to try: where it lies in the distribution of the token's elements differs from
+ * token to token. Levels above 127 are cut to that one. By bits of a code. */
+static const float seal_try[5][SEAL_TRIES] = {
+    [2] = {127 / 0.4f, 127 / 0.5f, 127 / 0.6f},
+    [3] = {127 / 0.7f, 127 / 0.8f, 127 / 0.9f},
+    [4] = {127 / 0.8f, 127 / 0.9f, 127},
 };
+
+/* Sizes of the levels of an int format, ascending, and the thresholds halfway between them, above the last infinity. */
+typedef struct seal_levels {
+    float level[SEAL_LEVELS], threshold[SEAL_LEVELS];
+} seal_levels;
+
+static inline seal_levels seal_levels_of(const kv_format *f) {
+    seal_levels l;
+    int half = 1 << f->bits >> 1;
+    for (int i = 0; i < SEAL_LEVELS; i++) l.level[i] = i < half ? f->level[half + i] : 0;
+    for (int i = 0; i < SEAL_LEVELS; i++) l.threshold[i] = i + 1 < half ? (l.level[i] + l.level[i + 1]) * 0.5f : INFINITY;
+    return l;
+}
 
 static inline int seal_is_finite(float x) {
     return (bits_of_f32(x) & SEAL_INFINITE) != SEAL_INFINITE;
+}
+
+/* A place among a format's levels: of a number's size and sign. The halves are mirrored. */
+static inline uint8_t seal_code(int bits, unsigned size, int negative) {
+    unsigned half = 1u << bits >> 1;
+    return (uint8_t)(negative ? half - 1 - size : half + size);
 }
 
 /* A difference of finite numbers that overflowed becomes the largest number. */

@@ -34,21 +34,31 @@ static float encode_whole(const float *x, int n, uint8_t *code) {
     return scale;
 }
 
-/* Places in a format's levels; returns the scale. */
-static float encode_levels(const kv_format *f, const float *x, int n, uint8_t *code) {
-    const float *threshold = seal_threshold[f->bits];
-    float u[ATTN_DIM_MAX], y[ATTN_DIM_MAX], most = largest(x, n), unit = seal_unit(most);
-    unsigned half = 1u << f->bits >> 1, all = 2 * half - 1;
-    for (int i = 0; i < n; i++) u[i] = x[i] * unit;
-    float inverse = 1 / sqrtf(dot4(u, u, n) / (float)n);
+/* Sizes of u[n] among a format's levels where 1 is `unit` of level; their levels in y. */
+static void sizes_of(const seal_levels *l, const float *u, int n, float unit, uint8_t *size, float *y) {
     for (int i = 0; i < n; i++) {
-        float z = fabsf(u[i]) * inverse;
-        unsigned size = 0;
-        for (int j = 0; j < SEAL_LEVELS - 1; j++) size += z >= threshold[j];
-        code[i] = (uint8_t)(signbit(u[i]) ? all - (half + size) : half + size);
-        y[i] = f->level[code[i]];
+        float z = fabsf(u[i]) * unit;
+        size[i] = 0;
+        for (int j = 0; j < SEAL_LEVELS; j++) size[i] += z >= l->threshold[j];
+        y[i] = l->level[size[i]];
     }
-    return seal_scale_near(seal_unit_back(most) * (dot4(u, y, n) / dot4(y, y, n)));
+}
+
+/* Places in a format's levels by the scale of least squared error among those that are tried; returns that scale. */
+static float encode_levels(const kv_format *f, const float *x, int n, uint8_t *code) {
+    const seal_levels l = seal_levels_of(f);
+    float u[ATTN_DIM_MAX], size_u[ATTN_DIM_MAX], y[ATTN_DIM_MAX], most = largest(x, n), unit = seal_unit(most);
+    float best = -1, best_scale = 0, best_unit = 0, inverse = 1 / (most * unit);
+    for (int i = 0; i < n; i++) u[i] = x[i] * unit, size_u[i] = fabsf(u[i]);
+    for (int j = 0; j < SEAL_TRIES; j++) {
+        float by = seal_try[f->bits][j] * inverse;
+        sizes_of(&l, u, n, by, code, y);
+        float uy = dot4(size_u, y, n), yy = dot4(y, y, n), scale = uy / yy, gain = uy * scale;
+        if (gain > best) best = gain, best_scale = scale, best_unit = by;
+    }
+    sizes_of(&l, u, n, best_unit, code, y);
+    for (int i = 0; i < n; i++) code[i] = seal_code(f->bits, code[i], signbit(u[i]));
+    return seal_scale_near(seal_unit_back(most) * best_scale);
 }
 
 /* Float8 of `fraction` bits behind the point; the other bits but the sign are the exponent, whose bias is `bias`. */
