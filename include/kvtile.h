@@ -184,8 +184,8 @@ typedef struct kvt_options {
     int sequences_max;    /* sequences alive at once, 1 .. 65535; default 16 */
     int tokens_max;       /* longest sequence in tokens, 1 .. 2^30; default 4096 */
     int batch_tokens_max; /* most new tokens in one step, all sequences together, 1 .. 2^20; default 512 */
-    size_t bytes_max;     /* limit for the memory of keys and values; 0: enough for sequences_max
-                             sequences of tokens_max tokens */
+    size_t bytes_max;     /* limit for the memory of keys and values, hot ones included; 0: enough for
+                             sequences_max sequences of tokens_max tokens */
     kvt_math math;
     struct kvt_workers *workers; /* shared pool, must outlive the cache; NULL: the cache makes its own */
     int n_threads;               /* of its own pool, 0 .. 256: 0 means the processors this process may use */
@@ -207,10 +207,13 @@ KVT_API kvt_options kvt_options_default(void);
 typedef struct kvt_bytes_info {
     size_t bytes_per_token; /* keys and values of one token in all layers: the sum over layers of
                                n_heads_kv * (dim_k * bytes(k_format) + dim_v * bytes(v_format)),
-                               each dim rounded up to a multiple of 16 */
+                               each dim rounded up to a multiple of 16; of encoded formats with scales and centroids */
+    double bits_per_element; /* the same in bits of one of the layers' n_heads_kv * (dim_k + dim_v) elements */
     size_t bytes_per_block; /* bytes_per_token * block_tokens */
     size_t n_blocks;        /* blocks in the pool */
     size_t bytes_cache;     /* n_blocks * bytes_per_block */
+    size_t bytes_hot;       /* of encoded formats: slots for the first blocks and the open one of sequences_max
+                               sequences and one more for each of a step, and a step's new blocks in one layer */
     size_t bytes_tables;    /* block tables, free lists, token ids */
     size_t bytes_scratch;   /* what a step needs while it runs, all threads together */
     size_t bytes_total;     /* what kvt_open will ask for */
@@ -224,7 +227,9 @@ KVT_API kvt_status kvt_bytes(const kvt_options *opt, kvt_bytes_info *out);
 typedef struct kvt_layer_use {
     size_t tokens_kept;
     size_t bytes_per_token; /* of each token kept */
-    size_t bytes_fixed;     /* however long the sequence is */
+    double bits_per_element; /* the same in bits of one of the token's elements; 0: it has none */
+    size_t bytes_fixed;     /* however long the sequence is: a state; of encoded formats its first block and its open
+                               one in their hot formats, as of hot_tokens from 1 to block_tokens */
     size_t bytes;           /* tokens_kept * bytes_per_token + bytes_fixed */
     size_t bytes_reserved;  /* the same in whole blocks; of a window, wherever in their blocks its tokens lie */
 } kvt_layer_use;
@@ -260,7 +265,9 @@ KVT_API kvt_status kvt_seq_new(kvt_cache *cache, kvt_seq *out);
  * copied when the first of them writes to it (in kvt_reserve). Contiguous: copies the tokens. Not during a step. */
 KVT_API kvt_status kvt_seq_fork(kvt_cache *cache, kvt_seq seq, kvt_seq *out);
 
-/* Keep the first n_tokens tokens (0 .. length), give the blocks behind them back. Never KVT_FULL. Not during a step. */
+/* Keep the first n_tokens tokens (0 .. length), give the blocks behind them back. Never KVT_FULL. Not during a step. An
+ * encoded block cannot go on: where n_tokens ends inside one, all of its tokens go, and kvt_seq_length says how many are
+ * left; the caller computes the others again. */
 KVT_API kvt_status kvt_seq_truncate(kvt_cache *cache, kvt_seq seq, int n_tokens);
 
 /* End a sequence. KVT_SEQ_NONE is fine. Not during a step. */
@@ -290,14 +297,16 @@ KVT_API kvt_status kvt_reserve(kvt_cache *cache, const kvt_batch *batch);
 
 /* Store the new keys and values of a layer without attending to them.
  *     k [n_rows][n_heads_kv][dim_k]    v [n_rows][n_heads_kv][dim_v]    float32, position encoding applied
- * Stored into a layer once per step; what an earlier call stored is replaced. */
+ * Stored into a layer once per step; what an earlier call stored is replaced. KVT_E_ARGUMENT: one of the formats is
+ * encoded, and a key or value is infinite or NaN (or too large for the hot format); the log names the layer. */
 KVT_API kvt_status kvt_append(kvt_cache *cache, int layer, const kvt_batch *batch, const float *k, const float *v);
 
 /* kvt_append, then causal attention of the new tokens over all tokens of their own sequence up to themselves:
  *     q   [n_rows][n_heads_q][dim_k]   float32, position encoding applied
  *     out [n_rows][n_heads_q][dim_v]   float32: softmax(scale * q.k) v
- * k and v may both be NULL where kvt_append was called before. out must not overlap the inputs. Infinities and NaN
- * reach the rows that see them and no others. */
+ * k and v may both be NULL where kvt_append was called before; of encoded formats, only for the layer that was stored
+ * last (KVT_E_STATE): hot tokens of a step's full blocks are kept for one layer at a time. out must not overlap the
+ * inputs. Infinities and NaN in q, k and v reach the rows that see them and no others; of encoded formats, as above. */
 KVT_API kvt_status kvt_attend(kvt_cache *cache, int layer, const kvt_batch *batch, const float *q,
                               const float *k, const float *v, float *out);
 
@@ -343,9 +352,10 @@ KVT_API kvt_status kvt_index_request(kvt_index *index, const uint64_t *keys, int
 
 typedef struct kvt_stats {
     size_t bytes_per_token;
+    double bits_per_element;
     size_t bytes_reserved; /* memory of keys and values that no other sequence can get: paged, the blocks in
-                              use; contiguous, a whole region per sequence */
-    size_t bytes_used;     /* of it, slots that hold a token */
+                              use; contiguous, a whole region per sequence; and hot slots in use */
+    size_t bytes_used;     /* of it, what holds a token: a hot one in its slot, and in its block, too */
     size_t blocks_total, blocks_used, blocks_free;
     size_t blocks_shared;      /* in use by more than one sequence */
     size_t blocks_used_most;   /* highest blocks_used so far */

@@ -25,7 +25,7 @@ const shape shapes[N_SHAPES] = {
 };
 
 setup setup_of(const shape *s) {
-    return (setup){s, KVT_PAGED, 32, 1, NULL};
+    return (setup){.shape = s, .kind = KVT_PAGED, .block_tokens = 32, .n_threads = 1, .hot_tokens = 1};
 }
 
 kvt_cache *cache_of(const setup *s) {
@@ -43,7 +43,8 @@ kvt_cache *cache_of(const setup *s) {
     opt.tokens_max = ROWS_MAX;
     opt.batch_tokens_max = ROWS_MAX;
     opt.n_threads = s->n_threads;
-    cache_check check = {s->cpu ? kernels_of(s->cpu) : NULL, true};
+    opt.hot_tokens = s->hot_tokens;
+    cache_check check = {s->cpu ? kernels_of(s->cpu) : NULL, true, s->seal};
     assert_int_equal(cache_open(&c, &opt, &check), KVT_OK);
     return c;
 }

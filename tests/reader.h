@@ -27,9 +27,11 @@ typedef struct setup {
     kvt_cache_kind kind;
     int block_tokens, n_threads;
     const char *cpu; /* NULL: the best */
+    bool seal;       /* full blocks, though their formats are not encoded */
+    int hot_tokens;
 } setup;
 
-/* Paged, blocks of 32, one thread. */
+/* Paged, blocks of 32, one thread, not sealing. */
 setup setup_of(const shape *s);
 /* With freed blocks poisoned; fails the test if that fails. */
 kvt_cache *cache_of(const setup *s);

@@ -170,6 +170,19 @@ static void a_bad_layer_is_refused(void **state) {
     REFUSED(l[0].scale = 0x1p-127f, KVT_E_ARGUMENT, "layers[0].scale", "2^-126"); /* the library takes it for 0 */
 }
 
+/* The factors of keys are looked at one by one. */
+static void bad_factors_are_refused(void **state) {
+    static const float bad[] = {0, -1, 0x1p-127f, INFINITY, NAN};
+    static const char *const said_as[] = {"is 0", "is -1", "2^-126", "is inf", "is nan"};
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        float balance[2 * 64];
+        for (int j = 0; j < 2 * 64; j++) balance[j] = 1;
+        balance[2 * 64 - 1] = bad[i];
+        REFUSED(l[1].k_balance = balance, KVT_E_ARGUMENT, "layers[1].k_balance[127]", said_as[i]);
+    }
+}
+
 static void *no_memory(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
     (void)bytes;
@@ -184,6 +197,7 @@ static void bad_options_are_refused(void **state) {
     REFUSED(o.v_format = (kvt_format)-1, KVT_E_UNSUPPORTED, "v_format", "-1");
     REFUSED(o.math = (kvt_math)3, KVT_E_UNSUPPORTED, "math", "3");
     REFUSED(o.block_tokens = 48, KVT_E_ARGUMENT, "block_tokens", "48");
+    REFUSED(o.hot_tokens = -1, KVT_E_ARGUMENT, "hot_tokens", "-1");
     REFUSED(o.sequences_max = 0, KVT_E_ARGUMENT, "sequences_max", "0");
     REFUSED(o.sequences_max = 65536, KVT_E_ARGUMENT, "sequences_max", "65536");
     REFUSED(o.tokens_max = -5, KVT_E_ARGUMENT, "tokens_max", "-5");
@@ -296,13 +310,14 @@ static void more_than_the_machine_has_is_refused_at_open(void **state) {
 static void names_name_what_there_is(void **state) {
     (void)state;
     kvt_format f;
-    for (int i = KVT_BF16; i <= KVT_F32; i++) {
+    for (int i = KVT_BF16; i <= KVT_INT2; i++) {
         assert_int_equal(kvt_format_parse(&f, kvt_format_name((kvt_format)i)), KVT_OK);
         assert_int_equal(f, i);
     }
-    assert_int_equal(kvt_format_parse(&f, "int3"), KVT_E_UNSUPPORTED);
+    assert_int_equal(kvt_format_parse(&f, "int5"), KVT_E_UNSUPPORTED);
     assert_int_equal(kvt_format_parse(&f, NULL), KVT_E_ARGUMENT);
-    assert_null(kvt_format_name((kvt_format)3));
+    assert_null(kvt_format_name((kvt_format)9));
+    assert_string_equal(kvt_format_name(KVT_INT2), "int2");
     assert_string_equal(kvt_format_name(KVT_BF16), "bf16");
     assert_string_equal(kvt_cache_kind_name(KVT_PAGED), "paged");
     assert_string_equal(kvt_cache_kind_name(KVT_CONTIGUOUS), "contiguous");
@@ -321,6 +336,7 @@ int main(void) {
         cmocka_unit_test(the_softmax_constant_is_the_contracts),
         cmocka_unit_test(blocks_follow_the_limit),
         cmocka_unit_test(a_bad_layer_is_refused),
+        cmocka_unit_test(bad_factors_are_refused),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(the_largest_description_does_not_overflow),
         cmocka_unit_test(open_asks_for_exactly_what_was_announced),

@@ -35,6 +35,7 @@ typedef struct model_seq {
 
 typedef struct model {
     kvt_cache_kind kind;
+    bool seals; /* full blocks but the first */
     int n_seqs, n_blocks, block_tokens, tokens_max;
     model_seq seqs[SEQS_MAX];
     uint64_t n_copied, n_commits, n_aborts, n_full, n_committed;
@@ -116,15 +117,18 @@ static bool model_reserve(model *m, model_seq *s, int n) {
 
 /* ------------------------------------------------------------------------------------------- comparing */
 
-/* Longest part of a block that a sequence has filled. */
-static int model_filled(const model *m, int block) {
-    int most = 0;
+/* Longest part of a block that a sequence has filled. hot: tokens of it that a sealing cache keeps hot as well. */
+static int model_filled(const model *m, int block, int *hot) {
+    int most = 0, first = 0;
     for (int i = 0; i < m->n_seqs; i++)
         for (int j = 0; m->seqs[i].alive && j < m->seqs[i].n_blocks; j++) {
             int n = m->seqs[i].n_tokens - j * m->block_tokens;
             if (m->seqs[i].blocks[j] == block && n > most) most = n;
+            if (m->seqs[i].blocks[j] == block && j == 0) first = 1;
         }
-    return most < m->block_tokens ? most : m->block_tokens;
+    if (most > m->block_tokens) most = m->block_tokens;
+    *hot = m->seals && (first || most < m->block_tokens) ? most : 0;
+    return most;
 }
 
 #define SAME(what, got, want)                                                                                     \
@@ -136,14 +140,14 @@ static int model_filled(const model *m, int block) {
 
 static void compare_stats(const sim *s) {
     const model *m = &s->m;
-    int named[BLOCKS_MAX], n_used = 0, n_shared = 0, n_held = 0, n_stored = 0, n_alive = 0;
+    int named[BLOCKS_MAX], n_used = 0, n_shared = 0, n_held = 0, n_stored = 0, n_hot = 0, n_alive = 0, hot;
     kvt_stats now;
     kvt_stats_get(s->c, &now);
     model_count(m, named);
     for (int b = 0; b < m->n_blocks; b++) {
         n_used += named[b] > 0;
         n_shared += named[b] > 1;
-        if (named[b]) n_stored += model_filled(m, b);
+        if (named[b]) n_stored += model_filled(m, b, &hot), n_hot += hot;
     }
     for (int i = 0; i < m->n_seqs; i++)
         if (m->seqs[i].alive) n_held += m->seqs[i].n_tokens, n_alive++;
@@ -153,7 +157,7 @@ static void compare_stats(const sim *s) {
     SAME("blocks in use by the counters", now.blocks_taken - now.blocks_given, n_used);
     SAME("tokens_held", now.tokens_held, n_held);
     SAME("tokens_stored", now.tokens_stored, n_stored);
-    SAME("bytes_used", now.bytes_used, (size_t)n_stored * now.bytes_per_token);
+    SAME("bytes_used", now.bytes_used, (size_t)(n_stored + n_hot) * now.bytes_per_token);
     SAME("n_sequences", now.n_sequences, n_alive);
     SAME("blocks_copied", now.blocks_copied, m->n_copied);
     SAME("n_commits", now.n_commits, m->n_commits);
@@ -215,6 +219,8 @@ static void op_truncate(sim *s) {
     if (!q) return;
     int n = (int)random_below(&s->random, (uint32_t)q->n_tokens + 1);
     SAME("kvt_seq_truncate", kvt_seq_truncate(s->c, q->id, n), KVT_OK);
+    int index = n / s->m.block_tokens;
+    if (s->m.seals && index > 0 && index < q->n_tokens / s->m.block_tokens) n = index * s->m.block_tokens;
     model_cut(&s->m, q, n);
 }
 
@@ -337,6 +343,7 @@ typedef struct run {
     kvt_cache_kind kind;
     int n_seqs, n_blocks, block_tokens, tokens_max;
     long n_ops, check_every;
+    bool seals;
 } run;
 
 static long number_of(const char *name, long otherwise) {
@@ -346,14 +353,16 @@ static long number_of(const char *name, long otherwise) {
 
 static kvt_cache *run_open(const run *r) {
     kvt_options opt = toy_options();
-    kvt_bytes_info bytes;
+    log_sink silent = {0};
+    layout l = {0};
     opt.kind = r->kind;
     opt.block_tokens = r->block_tokens;
     opt.sequences_max = r->n_seqs;
     opt.tokens_max = r->tokens_max;
-    kvt_bytes(&opt, &bytes);
-    opt.bytes_max = (size_t)r->n_blocks * bytes.bytes_per_block;
-    return toy_open(&opt);
+    layout_of(&opt, r->seals, &silent, &l);
+    for (size_t block = l.bytes_per_block; l.n_blocks != r->n_blocks; layout_of(&opt, r->seals, &silent, &l))
+        opt.bytes_max += block; /* of one block more at a time */
+    return r->seals ? toy_open_sealing(&opt) : toy_open(&opt);
 }
 
 /* When all is freed, all gauges are zero. */
@@ -367,7 +376,7 @@ static void assert_idle(sim *s) {
 static void run_go(const run *r) {
     sim *s = calloc(1, sizeof *s);
     s->c = run_open(r);
-    s->m = (model){.kind = r->kind, .n_seqs = r->n_seqs, .n_blocks = r->n_blocks, .block_tokens = r->block_tokens,
+    s->m = (model){.kind = r->kind, .seals = r->seals, .n_seqs = r->n_seqs, .n_blocks = r->n_blocks, .block_tokens = r->block_tokens,
                    .tokens_max = r->tokens_max};
     s->random = (uint64_t)number_of("KVTILE_SEED", 1);
     while (s->n_ops < r->n_ops) {
@@ -379,8 +388,8 @@ static void run_go(const run *r) {
     }
     kvt_stats now;
     kvt_stats_get(s->c, &now);
-    printf("%s: %ld operations: %llu commits, %llu aborts, %llu times full, %llu blocks taken, %llu copied\n",
-           kvt_cache_kind_name(r->kind), s->n_ops, (unsigned long long)now.n_commits, (unsigned long long)now.n_aborts,
+    printf("%s%s: %ld operations: %llu commits, %llu aborts, %llu times full, %llu blocks taken, %llu copied\n",
+           kvt_cache_kind_name(r->kind), r->seals ? ", sealing" : "", s->n_ops, (unsigned long long)now.n_commits, (unsigned long long)now.n_aborts,
            (unsigned long long)now.n_full, (unsigned long long)now.blocks_taken, (unsigned long long)now.blocks_copied);
     assert_idle(s);
     kvt_close(s->c);
@@ -410,11 +419,24 @@ static void other_block_sizes_and_kinds(void **state) {
     run_go(&(run){KVT_NONE, SEQS_MAX, 12, 16, TOKENS_MAX, n, 1000});
 }
 
+/* Blocks that are sealed as they fill, in slots that are as few as can be. */
+static void sealing(void **state) {
+    (void)state;
+    long n = number_of("KVTILE_STEPS", 1000000) / 20;
+    run_go(&(run){KVT_PAGED, 3, 4, 16, 64, 20000, 1, true});
+    run_go(&(run){KVT_CONTIGUOUS, 3, 4, 16, 32, 10000, 1, true});
+    run_go(&(run){KVT_NONE, 2, 3, 16, 48, 5000, 1, true});
+    run_go(&(run){KVT_PAGED, SEQS_MAX, 20, 16, TOKENS_MAX, n, 100, true});
+    run_go(&(run){KVT_PAGED, SEQS_MAX, 11, 32, TOKENS_MAX, n, 100, true});
+    run_go(&(run){KVT_CONTIGUOUS, SEQS_MAX, 6 * 4, 16, 64, n, 100, true});
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_scope),
         cmocka_unit_test(long_run_paged),
         cmocka_unit_test(other_block_sizes_and_kinds),
+        cmocka_unit_test(sealing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

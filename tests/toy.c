@@ -26,10 +26,18 @@ kvt_options toy_options(void) {
     return opt;
 }
 
-kvt_cache *toy_open(const kvt_options *opt) {
+static kvt_cache *open_checked(const kvt_options *opt, bool seal) {
     kvt_cache *c;
-    assert_int_equal(cache_open(&c, opt, &(cache_check){.poison = true}), KVT_OK);
+    assert_int_equal(cache_open(&c, opt, &(cache_check){.poison = true, .seal = seal}), KVT_OK);
     return c;
+}
+
+kvt_cache *toy_open(const kvt_options *opt) {
+    return open_checked(opt, false);
+}
+
+kvt_cache *toy_open_sealing(const kvt_options *opt) {
+    return open_checked(opt, true);
 }
 
 /* Whole numbers up to 127, which every format keeps exactly. */
@@ -51,16 +59,20 @@ static int rows_of(const kvt_batch *batch) {
     return n;
 }
 
-kvt_status toy_store(kvt_cache *c, const kvt_batch *batch, const int32_t *tokens) {
+static kvt_status store_layer(kvt_cache *c, int layer, const kvt_batch *batch, const int32_t *tokens) {
     static float keys[TOY_ROWS_MAX * TOY_VALUES_MAX], values[TOY_ROWS_MAX * TOY_VALUES_MAX];
+    const kvt_layer *l = &layers[layer];
+    float *k = keys, *v = values;
+    for (int row = 0; row < rows_of(batch); row++) {
+        k = put(k, tokens[row], layer, 0, l->n_heads_kv, l->dim_k);
+        v = put(v, tokens[row], layer, 1, l->n_heads_kv, l->dim_v);
+    }
+    return kvt_append(c, layer, batch, keys, values);
+}
+
+kvt_status toy_store(kvt_cache *c, const kvt_batch *batch, const int32_t *tokens) {
     for (int i = 0; i < TOY_LAYERS; i++) {
-        const kvt_layer *l = &layers[i];
-        float *k = keys, *v = values;
-        for (int row = 0; row < rows_of(batch); row++) {
-            k = put(k, tokens[row], i, 0, l->n_heads_kv, l->dim_k);
-            v = put(v, tokens[row], i, 1, l->n_heads_kv, l->dim_v);
-        }
-        kvt_status status = kvt_append(c, i, batch, keys, values);
+        kvt_status status = store_layer(c, i, batch, tokens);
         if (status != KVT_OK) return status;
     }
     return KVT_OK;
@@ -123,8 +135,12 @@ static bool row_is_mean(const float *out, int layer, const int32_t *tokens, int 
 bool toy_means(kvt_cache *c, const kvt_batch *batch, const int32_t *const *tokens, const int *n_tokens) {
     static const float q[TOY_ROWS_MAX * TOY_VALUES_MAX];
     static float out[TOY_ROWS_MAX * TOY_VALUES_MAX];
+    int32_t rows[TOY_ROWS_MAX], *next = rows;
+    for (int i = 0; i < batch->n_seqs; i++)
+        for (int t = n_tokens[i] - batch->n_new[i]; t < n_tokens[i]; t++) *next++ = tokens[i][t];
     for (int layer = 0; layer < TOY_LAYERS; layer++) {
         const float *row = out;
+        if (store_layer(c, layer, batch, rows) != KVT_OK) return false;
         if (kvt_attend(c, layer, batch, q, NULL, NULL, out) != KVT_OK) return false;
         for (int i = 0; i < batch->n_seqs; i++)
             for (int t = 0; t < batch->n_new[i]; t++) {

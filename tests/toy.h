@@ -14,6 +14,8 @@ kvt_options toy_options(void);
 
 /* Opens with freed blocks poisoned; fails the test if that fails. */
 kvt_cache *toy_open(const kvt_options *opt);
+/* The same, and full blocks are sealed, as copies of their hot tiles. */
+kvt_cache *toy_open_sealing(const kvt_options *opt);
 
 /* Store the rows of an open step: row i belongs to token tokens[i]. */
 kvt_status toy_store(kvt_cache *c, const kvt_batch *batch, const int32_t *tokens);
@@ -27,7 +29,7 @@ bool toy_has(kvt_cache *c, kvt_seq handle, int at, int32_t token);
 /* Has the sequence exactly the tokens first, first + 1, ...? */
 bool toy_holds(kvt_cache *c, kvt_seq handle, int32_t first, int n);
 
-/* Attend in every layer of a step that is stored, with queries of 0: the mean of the values. False: a result is far
+/* Store a step and attend in every layer, with queries of 0: the mean of the values. False: a result is far
  * from it, or NaN. Sequence i of the batch holds n_tokens[i] tokens tokens[i][..], the new ones included. */
 bool toy_means(kvt_cache *c, const kvt_batch *batch, const int32_t *const *tokens, const int *n_tokens);
 

@@ -52,18 +52,32 @@ static attend_row row_of(const attend_job *job, int entry, int head, int row) {
     return (attend_row){entry, head, row, token * (size_t)l->n_heads_q + (size_t)(head * l->group + row % l->group)};
 }
 
+/* A query as it meets keys: where they were divided by factors and rotated, it is multiplied and rotated. */
+static void query_put(const attend_job *job, const float *x, int head, float *q) {
+    const layer_shape *l = job->layer;
+    size_t dim = (size_t)l->dim_k, pad = (size_t)l->pad_k;
+    memcpy(q, x, dim * sizeof *q);
+    memset(q + dim, 0, (pad - dim) * sizeof *q);
+    if (l->k_turn == 0) return;
+    const float *balance = l->k_balance ? l->k_balance + (size_t)head * dim : NULL;
+    for (size_t i = 0; balance && i < dim; i++) q[i] *= balance[i];
+    job->c->kernels->rotate(q, l->pad_k);
+}
+
 /* The rows of one entry and head. */
 static void rows_add(const attend_job *job, attend_worker *w, int entry, int head, int row, int n_rows) {
     const layer_shape *l = job->layer;
-    size_t dim = (size_t)l->dim_k, pad = (size_t)l->pad_k;
     for (int i = row; i < row + n_rows; i++, w->n_rows++) {
-        float *q = w->q + (size_t)w->n_rows * pad;
         attend_row r = row_of(job, entry, head, i);
-        memcpy(q, job->q + r.at * dim, dim * sizeof *q);
-        memset(q + dim, 0, (pad - dim) * sizeof *q);
+        query_put(job, job->q + r.at * (size_t)l->dim_k, head, w->q + (size_t)w->n_rows * (size_t)l->pad_k);
         w->row[w->n_rows] = r;
         w->position[w->n_rows] = entry_of(job, entry)->length + i / l->group;
     }
+}
+
+/* In `fast` what meets bf16 tiles is rounded to bf16 too; codes are more exact than that. */
+static bool narrows(const kvt_cache *c, const kv_format *f, int element) {
+    return c->math == KVT_MATH_FAST && f->kind != KV_CODES && element == ELEMENT_BF16;
 }
 
 static void rows_gather(const attend_job *job, const attend_item *item, attend_worker *w) {
@@ -75,7 +89,7 @@ static void rows_gather(const attend_job *job, const attend_item *item, attend_w
         for (int head = item->head; head < item->head + item->n_heads; head++)
             rows_add(job, w, entry, head, item->row, n);
     }
-    if (c->math == KVT_MATH_FAST && c->k_element == ELEMENT_BF16)
+    if (narrows(c, c->k_format, c->k_format->hot_k))
         c->kernels->narrow(w->q, (size_t)w->n_rows * (size_t)job->layer->pad_k);
 }
 
@@ -84,32 +98,61 @@ static void row_finish(const attend_job *job, attend_worker *w, attend_row row, 
     float *out = job->out + row.at * (size_t)l->dim_v;
     float *padded = l->dim_v == l->pad_v ? out : w->o;
     job->c->kernels->attn_finish(l->pad_v, L, O, padded);
+    if (l->v_turn != 0) job->c->kernels->rotate(padded, l->pad_v);
     if (padded != out) memcpy(out, padded, (size_t)l->dim_v * sizeof *out);
 }
 
 /* ------------------------------------------------------------------------------------ a segment of a piece */
 
-/* Where the segment's tiles lie, for tokens first .. first + n_tokens - 1; none: the rows do not see it. */
-static void segment_tiles(const attend_job *job, const attend_item *item, int first, int n_tokens, attend_worker *w) {
+/* A token as one of the segment's. */
+static int in_segment(int token, int first) {
+    return token < first ? 0 : int_least(token - first, ATTN_SEGMENT);
+}
+
+/* The tokens of a segment that a row reads sealed: all that are neither in the first blocks of its sequence nor in its
+ * own one. */
+static int sealed_from(const kvt_cache *c, int first) {
+    return in_segment(c->layout.n_first * c->layout.block_tokens, first);
+}
+
+static int sealed_to(const kvt_cache *c, int first, int position) {
+    int from = sealed_from(c, first), own = in_segment(position - position % c->layout.block_tokens, first);
+    return c->layout.sealing && own > from ? own : from;
+}
+
+/* A block of the segment, from its tile i on, for one head of a piece. */
+static void block_tiles(const attend_job *job, int block, int head, bool sealed, const void **k_tile,
+                        const void **v_tile) {
     const kvt_cache *c = job->c;
     const layer_shape *l = job->layer;
-    const int32_t *table = entry_of(job, c->step.by_prefix[item->place])->seq->table;
-    int per_block = c->layout.block_tiles, n = n_tokens > 0 ? (n_tokens + TILE - 1) / TILE : 0;
-    for (int h = 0; h < item->n_heads; h++) {
-        const void **k_tile = w->k_tile + h * SEGMENT_TILES, **v_tile = w->v_tile + h * SEGMENT_TILES;
-        for (int i = 0; i < n; i++) {
-            int at = first / TILE + i, block = table[at / per_block];
-            size_t tile = (size_t)(at % per_block);
-            k_tile[i] = store_keys(c, l, block, item->head + h) + tile * l->k_tile_bytes;
-            v_tile[i] = store_values(c, l, block, item->head + h) + tile * l->v_tile_bytes;
-        }
-        if (n % 2) v_tile[n] = c->attend.zero_tile;
+    const block_shape *shape = sealed ? &l->kept : &l->hot;
+    const char *k = sealed ? store_keys(c, l, block, head) : hot_keys(c, l, block, head);
+    const char *v = sealed ? store_values(c, l, block, head) : hot_values(c, l, block, head);
+    for (int i = 0; i < c->layout.block_tiles; i++) {
+        k_tile[i] = k + (size_t)i * shape->k_tile_bytes;
+        v_tile[i] = v + (size_t)i * shape->v_tile_bytes;
     }
 }
 
+/* Where the segment's tiles lie, for rows whose sealed range ends at `end`. */
+static void segment_tiles(const attend_job *job, const attend_item *item, int end, attend_worker *w) {
+    const kvt_cache *c = job->c;
+    const int32_t *table = entry_of(job, c->step.by_prefix[item->place])->seq->table;
+    int size = c->layout.block_tokens, from = sealed_from(c, w->first);
+    for (int h = 0; h < item->n_heads; h++) {
+        const void **k_tile = w->k_tile + h * SEGMENT_TILES, **v_tile = w->v_tile + h * SEGMENT_TILES;
+        for (int at = 0; at < w->n_tokens; at += size)
+            block_tiles(job, table[(w->first + at) / size], item->head + h, at >= from && at < end, k_tile + at / TILE,
+                        v_tile + at / TILE);
+        int n = w->n_tokens > 0 ? (w->n_tokens + TILE - 1) / TILE : 0;
+        if (n % 2) v_tile[n] = c->attend.zero_tile;
+    }
+    w->tiles_end = end;
+}
+
 /* n_rows gathered rows, from `row` on, of each of n_heads heads over the segment whose tiles are in w. */
-static void rows_together(const attend_job *job, attend_worker *w, int first, int row, int n_rows, int n_heads,
-                          float *m, float *l, float *o) {
+static void rows_together(const attend_job *job, attend_worker *w, int row, int n_rows, int n_heads, float *m,
+                          float *l, float *o) {
     const kvt_cache *c = job->c;
     const layer_shape *shape = job->layer;
     int last = w->position[row];
@@ -118,10 +161,14 @@ static void rows_together(const attend_job *job, attend_worker *w, int first, in
     attn_segment segment = {
         .k_tile = w->k_tile,
         .v_tile = w->v_tile,
-        .n_tokens = int_least(last + 1 - first, ATTN_SEGMENT),
-        .first = first,
-        .k_format = c->k_element,
-        .v_format = c->v_element,
+        .sealed_from = sealed_from(c, w->first),
+        .sealed_to = w->tiles_end,
+        .block_tiles = c->layout.block_tiles,
+        .zero_tile = c->attend.zero_tile,
+        .n_tokens = int_least(last + 1 - w->first, ATTN_SEGMENT),
+        .first = w->first,
+        .k_format = c->k_number,
+        .v_format = c->v_number,
         .dim_k = shape->pad_k,
         .dim_v = shape->pad_v,
         .n_heads = n_heads,
@@ -129,8 +176,8 @@ static void rows_together(const attend_job *job, attend_worker *w, int first, in
         .position = w->position + row,
         .q = w->q + (size_t)row * (size_t)shape->pad_k,
         .c = shape->c,
-        .narrow_q = c->math == KVT_MATH_FAST && c->k_element == ELEMENT_BF16,
-        .narrow = c->math == KVT_MATH_FAST && c->v_element == ELEMENT_BF16,
+        .narrow_q = narrows(c, c->k_format, c->k_format->hot_k),
+        .narrow = narrows(c, c->v_format, c->v_format->hot_v),
     };
     attn_segment_run(c->kernels, &segment, &w->scratch, m, l, o);
 }
@@ -140,34 +187,46 @@ static void tile_cut(const attend_job *job, attend_worker *w, int n) {
     static const float zero[ATTN_DIM_MAX];
     const layer_shape *l = job->layer;
     int last = (n - 1) / TILE;
-    memcpy(w->cut_tile, w->v_tile[last], l->v_tile_bytes);
+    memcpy(w->cut_tile, w->v_tile[last], l->hot.v_tile_bytes);
     for (int slot = n - last * TILE; slot < TILE; slot++)
-        job->c->v_format->put_v(w->cut_tile, slot, zero, l->dim_v, l->pad_v);
+        job->c->v_hot->put_v(w->cut_tile, slot, zero, l->dim_v, l->pad_v);
     w->v_tile[last] = w->cut_tile;
     if (last % 2 == 0) w->v_tile[last + 1] = job->c->attend.zero_tile;
 }
 
 /* The same token by token, each without the values behind it: their weight is 0, but 0 times infinity is NaN. */
-static void rows_apart(const attend_job *job, attend_worker *w, int first, int row, int n_rows, float *m, float *l,
-                       float *o) {
+static void rows_apart(const attend_job *job, attend_worker *w, int row, int n_rows, float *m, float *l, float *o) {
     const void *v_tile[SEGMENT_TILES];
     memcpy(v_tile, w->v_tile, sizeof v_tile);
     for (int i = 0, n; i < n_rows; i += n) {
-        int position = w->position[row + i], seen = position + 1 - first;
+        int position = w->position[row + i], seen = position + 1 - w->first;
         for (n = 1; i + n < n_rows && w->position[row + i + n] == position;) n++;
         if (seen > 0 && seen < ATTN_SEGMENT) tile_cut(job, w, seen);
-        rows_together(job, w, first, row + i, n, 1, m + i, l + i, o + (size_t)i * (size_t)job->layer->pad_v);
+        rows_together(job, w, row + i, n, 1, m + i, l + i, o + (size_t)i * (size_t)job->layer->pad_v);
         memcpy(w->v_tile, v_tile, sizeof v_tile);
     }
 }
 
-/* Rows from `row` on into w->m, w->l and w->o; returns how many. Where all values are finite, both ways give the same
- * bits. */
-static int segment_rows(const attend_job *job, const attend_item *item, attend_worker *w, int first, int row) {
-    int n = int_least(w->n_rows - row, ATTN_ROWS);
-    if (job->apart) rows_apart(job, w, first, row, n, w->m, w->l, w->o);
-    else rows_together(job, w, first, row, n / item->n_heads, item->n_heads, w->m, w->l, w->o);
+static void segment_begin(attend_worker *w, int first, int last) {
+    w->first = first;
+    w->n_tokens = int_least(last + 1 - first, ATTN_SEGMENT);
+    w->tiles_end = -1;
+}
+
+/* Rows from `row` on that one call takes: they have one sealed range. (Several heads of an entry have the same rows, and
+ * those are in one block.) */
+static int rows_alike(const attend_job *job, const attend_worker *w, int row) {
+    int n = 1, end = sealed_to(job->c, w->first, w->position[row]);
+    while (n < ATTN_ROWS && row + n < w->n_rows && sealed_to(job->c, w->first, w->position[row + n]) == end) n++;
     return n;
+}
+
+/* n rows from `row` on into w->m, w->l and w->o. Where all values are finite, both ways give the same bits. */
+static void segment_rows(const attend_job *job, const attend_item *item, attend_worker *w, int row, int n) {
+    int end = sealed_to(job->c, w->first, w->position[row]);
+    if (end != w->tiles_end) segment_tiles(job, item, end, w);
+    if (job->apart) rows_apart(job, w, row, n, w->m, w->l, w->o);
+    else rows_together(job, w, row, n / item->n_heads, item->n_heads, w->m, w->l, w->o);
 }
 
 /* ---------------------------------------------------------------------------------------- all segments */
@@ -188,14 +247,14 @@ static void row_merge(const attend_job *job, attend_worker *w, int row, float m,
 /* Segments outside, groups of rows inside. The last row of a piece of one entry sees the most. */
 static void item_whole(const attend_job *job, const attend_item *item, attend_worker *w) {
     size_t dim = (size_t)job->layer->pad_v;
-    int n_tokens = w->position[w->n_rows - 1] + 1;
+    int last = w->position[w->n_rows - 1];
     rows_start(job, w, w->n_rows);
-    for (int first = 0; first < n_tokens; first += ATTN_SEGMENT) {
-        segment_tiles(job, item, first, int_least(n_tokens - first, ATTN_SEGMENT), w);
+    for (int first = 0; first <= last; first += ATTN_SEGMENT) {
+        segment_begin(w, first, last);
         for (int row = 0, n; row < w->n_rows; row += n) {
-            n = int_least(w->n_rows - row, ATTN_ROWS);
+            n = rows_alike(job, w, row);
             if (w->position[row + n - 1] < first) continue;
-            segment_rows(job, item, w, first, row);
+            segment_rows(job, item, w, row, n);
             for (int i = 0; i < n; i++) row_merge(job, w, row + i, w->m[i], w->l[i], w->o + (size_t)i * dim);
         }
     }
@@ -240,12 +299,13 @@ static void segment_keep(const attend_job *job, const attend_item *item, const a
 }
 
 static void item_segment(const attend_job *job, const attend_item *item, attend_worker *w) {
-    int first = item->segment * ATTN_SEGMENT, last = 0;
+    int last = 0;
     for (int i = 0; i < w->n_rows; i++)
         if (w->position[i] > last) last = w->position[i];
-    segment_tiles(job, item, first, int_least(last + 1 - first, ATTN_SEGMENT), w);
+    segment_begin(w, item->segment * ATTN_SEGMENT, last);
     for (int row = 0, n; row < w->n_rows; row += n) {
-        n = segment_rows(job, item, w, first, row);
+        n = rows_alike(job, w, row);
+        segment_rows(job, item, w, row, n);
         segment_keep(job, item, w, row, n);
     }
     for (int i = item->place; i < item->place + item->n_entries; i++)
@@ -276,8 +336,7 @@ static kvt_status append_check(const kvt_cache *c, int layer, const kvt_batch *b
 static kvt_status append(kvt_cache *c, int layer, const kvt_batch *batch, const float *k, const float *v) {
     TRY(append_check(c, layer, batch, "kvt_append"));
     if (!k || !v) return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_append: k or v is NULL");
-    encode_layer(c, layer, k, v);
-    return KVT_OK;
+    return encode_layer(c, layer, k, v, "kvt_append");
 }
 
 /* Keys and values are there, or k and v bring them. */
@@ -288,6 +347,9 @@ static kvt_status attend_check(const kvt_cache *c, int layer, const kvt_batch *b
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_attend: q or out is NULL, or only one of k and v");
     if (!k && !c->step.stored[layer])
         return log_fail(&c->log, KVT_E_STATE, "kvt_attend: layer %d has no keys and values yet", layer);
+    if (!k && c->layout.sealing && layer != c->step.stored_last)
+        return log_fail(&c->log, KVT_E_STATE, "kvt_attend: layer %d has to be stored again: layer %d came behind it, and "
+                        "blocks are sealed", layer, c->step.stored_last);
     return KVT_OK;
 }
 
@@ -295,7 +357,7 @@ static kvt_status attend_layer(kvt_cache *c, int layer, const kvt_batch *batch, 
                                const float *v) {
     TRY(attend_check(c, layer, batch, &job, k, v));
     job.layer = &c->layers[layer];
-    if (k) encode_layer(c, layer, k, v);
+    if (k) TRY(encode_layer(c, layer, k, v, "kvt_attend"));
     job.apart = c->step.stored[layer] == STORED_INFINITE;
     plan_layer(c, job.layer, job.apart);
     thread_run(c->workers, c->attend.n_items, item_run, &job);

@@ -39,6 +39,8 @@ typedef struct attend_row {
 typedef struct attend_worker {
     attn_scratch scratch;
     const void *k_tile[ATTN_ROWS * SEGMENT_TILES], *v_tile[ATTN_ROWS * SEGMENT_TILES]; /* per head of the piece */
+    int first, n_tokens; /* of the segment: its first token, and those that a row of the piece sees */
+    int tiles_end;       /* k_tile and v_tile are for rows whose sealed range ends here, in tokens of the segment */
     char *cut_tile; /* values of a tile without those that a row does not see */
     int n_rows;     /* gathered: heads outside, rows inside */
     attend_row row[LAYER_ROWS_MAX];
@@ -72,7 +74,8 @@ static inline size_t partial_floats(const layer_shape *l, int n_rows) {
 /* List the pieces of a layer's attention, and its splits. apart: each piece is of one head and one entry. */
 void plan_layer(kvt_cache *c, const layer_shape *l, bool apart);
 
-/* Write the step's keys and values into the layer's blocks. */
-void encode_layer(kvt_cache *c, int layer, const float *k, const float *v);
+/* Write the step's keys and values into the layer's blocks, and seal those that are full. KVT_E_ARGUMENT: the cache
+ * seals and one of them is not finite; nothing was written. */
+kvt_status encode_layer(kvt_cache *c, int layer, const float *k, const float *v, const char *call);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "format/format.h"
+#include "hot.h"
 #include "kernel/kernel.h"
 #include "kvtile_ops.h"
 #include "layer.h"
@@ -28,8 +29,10 @@ struct kvt_cache {
     kvt_math math;
     int n_layers, tokens_max, batch_tokens_max;
     layer_shape *layers; /* [n_layers] */
-    const element_format *k_format, *v_format;
-    int k_element, v_element; /* numbers of the formats */
+    float *balances;     /* of all layers that have some, one behind the other */
+    int k_number, v_number; /* of the formats */
+    const kv_format *k_format, *v_format;
+    const element_format *k_hot, *v_hot; /* of tiles that are not sealed */
     layout layout;
     const kernels *kernels;
     bool poison;     /* freed blocks are filled with NaN */
@@ -41,20 +44,22 @@ struct kvt_cache {
     kvt_workers *workers, *workers_own; /* own: made by kvt_open, or NULL */
     size_t tables_bytes, scratch_bytes; /* this structure lies at the start of the tables */
     char *scratch;
-    char *store; /* keys and values: a region per layer */
+    char *store; /* keys and values: a region per layer. Those that are hot lie in hot.store */
 
     /* what it knows */
     pool pool;
+    hot_pool hot;
     seqs seqs;
     step step;
     attend attend;
     cache_counts counts;
 };
 
-/* kvt_open with the kernels of one path and poisoned blocks, for checks. NULL: as kvt_open. */
+/* kvt_open with the kernels of one path, poisoned blocks, and blocks that are sealed though they are not encoded: their
+ * records are copies of hot tiles. For checks. NULL: as kvt_open. */
 typedef struct cache_check {
     const kernels *kernels; /* NULL: kernels_get() */
-    bool poison;
+    bool poison, seal;
 } cache_check;
 kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check);
 

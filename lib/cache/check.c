@@ -25,18 +25,30 @@ static kvt_status check_free_blocks(const tally *t) {
     return n == p->n_free ? KVT_OK : CORRUPT(t->c, "the free list has %d blocks, counted are %d", n, p->n_free);
 }
 
-/* Blocks that a sequence must hold, the rows of the open step included. */
-static int blocks_due(const kvt_cache *c, const seq *s) {
+/* Tokens of a sequence, the rows of the open step included. */
+static int tokens_due(const kvt_cache *c, const seq *s) {
     int n_tokens = s->length;
     for (int i = 0; c->step.open && s->step == c->step.number && i < c->step.n_entries; i++)
         if (c->step.entry[i].seq == s) n_tokens += c->step.entry[i].n_new;
-    int n = seq_blocks_of(c, n_tokens), least = c->layout.seq_blocks_least;
+    return n_tokens;
+}
+
+/* Blocks that a sequence must hold. */
+static int blocks_due(const kvt_cache *c, const seq *s) {
+    int n = seq_blocks_of(c, tokens_due(c, s)), least = c->layout.seq_blocks_least;
     return n > least ? n : least;
+}
+
+/* Has the block at `index`, and only if it is hot or of the open step, a place? */
+static bool place_is_right(const kvt_cache *c, const seq *s, int n_tokens, int index) {
+    bool of_step = n_tokens > s->length && index >= s->length / c->layout.block_tokens &&
+                   index < seq_blocks_of(c, n_tokens);
+    return (c->hot.of[s->table[index]] != HOT_NONE) == (of_step || hot_is_due(c, index, s->length));
 }
 
 static kvt_status check_table(const tally *t, const seq *s) {
     const pool *p = &t->c->pool;
-    int slot = (int)(s - t->c->seqs.slot);
+    int slot = (int)(s - t->c->seqs.slot), n_tokens = tokens_due(t->c, s);
     for (int i = 0; i < s->n_blocks; i++) {
         int b = s->table[i];
         if (b < 0 || b >= p->n_blocks) return CORRUPT(t->c, "sequence %d names block %d of %d", slot, b, p->n_blocks);
@@ -45,6 +57,8 @@ static kvt_status check_table(const tally *t, const seq *s) {
             return CORRUPT(t->c, "block %d is number %d of one sequence and %d of another", b, t->place[b] - 1, i);
         if (t->c->layout.seq_blocks_least && b != s->table[0] + i)
             return CORRUPT(t->c, "sequence %d is not contiguous: block %d is number %d", slot, b, i);
+        if (t->c->layout.sealing && !place_is_right(t->c, s, n_tokens, i))
+            return CORRUPT(t->c, "block %d, number %d of sequence %d, has hot place %d", b, i, slot, t->c->hot.of[b]);
         t->named[b]++;
         t->place[b] = i + 1;
     }
@@ -92,10 +106,34 @@ static kvt_status check_refs(const tally *t) {
     return KVT_OK;
 }
 
+/* Every slot is free or one block's; a staging place is one block's at most. taken: [n_slots + n_stages], zeros. */
+static kvt_status check_places(const kvt_cache *c, int32_t *taken) {
+    const hot_pool *h = &c->hot;
+    int n_free = 0, n_used = 0;
+    for (int i = h->n_free ? h->free_first : HOT_NONE; i != HOT_NONE; i = h->next[i], n_free++) {
+        if (i < 0 || i >= h->n_slots) return CORRUPT(c, "the list of hot slots names slot %d of %d", i, h->n_slots);
+        if (taken[i]++) return CORRUPT(c, "hot slot %d is in the free list twice", i);
+    }
+    for (int b = 0; b < c->pool.n_blocks; b++) {
+        int place = h->of[b];
+        if (place == HOT_NONE) continue;
+        if (place < 0 || place >= h->n_slots + h->n_staged)
+            return CORRUPT(c, "block %d has hot place %d of %d", b, place, h->n_slots + h->n_staged);
+        if (c->pool.refs[b] == 0) return CORRUPT(c, "block %d is free and has hot place %d", b, place);
+        if (taken[place]++) return CORRUPT(c, "hot place %d of block %d is another's, too, or free", place, b);
+        n_used += place < h->n_slots;
+    }
+    if (n_free != h->n_free || n_free + n_used != h->n_slots)
+        return CORRUPT(c, "%d hot slots are free and %d used of %d, counted are %d free", n_free, n_used, h->n_slots,
+                       h->n_free);
+    return KVT_OK;
+}
+
 static kvt_status check(const tally *t) {
     TRY(check_free_blocks(t));
     TRY(check_seqs(t));
-    return check_refs(t);
+    TRY(check_refs(t));
+    return t->c->layout.sealing ? check_places(t->c, t->c->hot.mark) : KVT_OK;
 }
 
 kvt_status kvt_check(const kvt_cache *c) {
@@ -105,5 +143,6 @@ kvt_status kvt_check(const kvt_cache *c) {
     kvt_status status = check(&t);
     memset(t.named, 0, bytes);
     memset(t.place, 0, bytes);
+    memset(c->hot.mark, 0, (size_t)(c->hot.n_slots + c->hot.n_stages) * sizeof *c->hot.mark);
     return status;
 }

@@ -1,5 +1,5 @@
-/* layer.c - owns the check of the options and THE formula of bytes: what a layer keeps per token and block, how many
- * blocks there are, how large a step can get. Leaves to cache.c the sizes of the records themselves (they are measured
+/* layer.c - owns the check of the options and the sizes of a cache: how many blocks and hot slots there are, how large a
+ * step can get. Leaves the bytes of a block to bytes.c; to cache.c the sizes of the tables and scratch (they are measured
  * by the code that lays them out) and all memory. */
 #include "layer.h"
 
@@ -57,6 +57,18 @@ static kvt_status heads_check(const kvt_layer *l, const char *of, const log_sink
     return KVT_OK;
 }
 
+/* Dividing and multiplying by a factor has to be harmless. */
+static kvt_status balance_check(const kvt_layer *l, const char *of, const log_sink *log) {
+    size_t n = l->k_balance ? (size_t)l->n_heads_kv * (size_t)l->dim_k : 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = bits_of_f32(l->k_balance[i]);
+        if (bits < bits_of_f32(FLT_MIN) || bits > bits_of_f32(FLT_MAX))
+            return log_fail(log, KVT_E_ARGUMENT, "%sk_balance[%zu] is %g, allowed are 2^-126 to 2^127", of, i,
+                            (double)l->k_balance[i]);
+    }
+    return KVT_OK;
+}
+
 kvt_status layer_check(const kvt_layer *l, const char *of, const log_sink *log) {
     if (l->kind < KVT_LAYER_FULL || l->kind > KVT_LAYER_SPARSE)
         return log_fail(log, KVT_E_UNSUPPORTED, "%skind is %d, which is none", of, (int)l->kind);
@@ -65,7 +77,8 @@ kvt_status layer_check(const kvt_layer *l, const char *of, const log_sink *log) 
     if (l->kind == KVT_LAYER_WINDOW) TRY(range_check(log, of, (range){"window", l->window, 1, TOKENS_MAX}));
     if (l->kind == KVT_LAYER_SPARSE) TRY(range_check(log, of, (range){"dim_index", l->dim_index, 1, ATTN_DIM_MAX}));
     TRY(range_check(log, of, (range){"dim_k", l->dim_k, 1, ATTN_DIM_MAX}));
-    return range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX});
+    TRY(range_check(log, of, (range){"dim_v", l->dim_v, 1, ATTN_DIM_MAX}));
+    return l->kind == KVT_LAYER_FULL || l->kind == KVT_LAYER_WINDOW ? balance_check(l, of, log) : KVT_OK;
 }
 
 /* A layer that a cache can hold. */
@@ -83,8 +96,8 @@ static kvt_status choices_check(const kvt_options *o, const log_sink *log) {
         int value, n;
     } choices[] = {
         {"kind", (int)o->kind, KVT_NONE + 1},
-        {"k_format", (int)o->k_format, N_ELEMENT_FORMATS},
-        {"v_format", (int)o->v_format, N_ELEMENT_FORMATS},
+        {"k_format", (int)o->k_format, N_KV_FORMATS},
+        {"v_format", (int)o->v_format, N_KV_FORMATS},
         {"math", (int)o->math, KVT_MATH_ACCURATE + 1},
     };
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
@@ -98,6 +111,7 @@ static kvt_status options_check(const kvt_options *o, const log_sink *log) {
     TRY(choices_check(o, log));
     if (o->block_tokens != 16 && o->block_tokens != 32 && o->block_tokens != 64)
         return log_fail(log, KVT_E_ARGUMENT, "block_tokens is %d, allowed are 16, 32 and 64", o->block_tokens);
+    TRY(range_check(log, "", (range){"hot_tokens", o->hot_tokens, 0, TOKENS_MAX}));
     TRY(range_check(log, "", (range){"sequences_max", o->sequences_max, 1, SEQUENCES_MAX}));
     TRY(range_check(log, "", (range){"tokens_max", o->tokens_max, 1, TOKENS_MAX}));
     TRY(range_check(log, "", (range){"batch_tokens_max", o->batch_tokens_max, 1, BATCH_MAX}));
@@ -115,7 +129,11 @@ static float softmax_constant(const kvt_layer *l) {
     return (float)(scale * 1.4426950408889634);
 }
 
-/* No product here can overflow: the largest block is 64 tokens of 1,024 heads of 2 * 512 dims. */
+/* Numeric contract, section 8: 1 / run. */
+static float turn_of(const kv_format *f, int pad) {
+    return f->kind == KV_CODES ? 1 / (float)(pad & -pad) : 0;
+}
+
 layer_shape layer_shape_of(const kvt_options *opt, int layer) {
     const kvt_layer *l = &opt->layers[layer];
     layer_shape s = {
@@ -128,13 +146,12 @@ layer_shape layer_shape_of(const kvt_options *opt, int layer) {
         .pad_v = layer_pad(l->dim_v),
         .c = softmax_constant(l),
     };
-    size_t n_tiles = (size_t)opt->block_tokens / TILE;
-    s.k_tile_bytes = (size_t)s.pad_k * TILE * element_format_of((int)opt->k_format)->bytes;
-    s.v_tile_bytes = (size_t)s.pad_v * TILE * element_format_of((int)opt->v_format)->bytes;
-    s.k_head_bytes = n_tiles * s.k_tile_bytes;
-    s.v_head_bytes = n_tiles * s.v_tile_bytes;
-    s.v_offset = s.k_head_bytes * (size_t)s.n_heads_kv;
-    s.block_bytes = s.v_offset + s.v_head_bytes * (size_t)s.n_heads_kv;
+    const kv_format *k = kv_format_of((int)opt->k_format), *v = kv_format_of((int)opt->v_format);
+    const int n_tiles = opt->block_tokens / TILE;
+    s.k_turn = turn_of(k, s.pad_k);
+    s.v_turn = turn_of(v, s.pad_v);
+    s.kept = layer_block_of(s.n_heads_kv, s.pad_k, s.pad_v, k, v, n_tiles);
+    s.hot = layer_block_of(s.n_heads_kv, s.pad_k, s.pad_v, kv_format_of(k->hot_k), kv_format_of(v->hot_v), n_tiles);
     return s;
 }
 
@@ -165,23 +182,67 @@ static void layout_step(layout *out, const kvt_options *opt, const layer_shape *
     layout_cuts(out, s, size_least(rows_most, (size_t)out->n_entries * LAYER_ROWS_MAX));
 }
 
-/* Blocks: enough for every sequence, or as many as bytes_max holds (contiguous: whole sequences of them). */
+/* ---------------------------------------------------------------------------------------- blocks and slots
+ *
+ * A sequence needs a hot slot for each of its first blocks and one for its open block; in a step also one for the open
+ * block it had before, until the step ends. Blocks that a step fills from their first token on lie in staging places,
+ * which all layers use in turn. */
+
+static void layout_hot(layout *out, const kvt_options *opt, bool seal) {
+    out->sealing = seal || formats_seal(kv_format_of((int)opt->k_format), kv_format_of((int)opt->v_format));
+    if (!out->sealing) return;
+    out->n_first = int_least(int_ceil_div(opt->hot_tokens, opt->block_tokens), out->seq_blocks);
+    out->n_stages = opt->batch_tokens_max / opt->block_tokens;
+    for (int i = 0; i < opt->n_layers; i++) {
+        size_t bytes = layer_shape_of(opt, i).hot.bytes;
+        out->hot_block_bytes += bytes;
+        out->hot_layer_bytes = size_most(out->hot_layer_bytes, bytes);
+    }
+}
+
+static size_t slots_most(const layout *l, const kvt_options *opt) {
+    return l->sealing ? (size_t)opt->sequences_max * ((size_t)l->n_first + 1) + (size_t)l->n_entries : 0;
+}
+
+/* Bytes of n blocks, their slots and the staging places; at most SIZE_MAX. */
+static size_t bytes_of_blocks(const layout *l, const kvt_options *opt, size_t n) {
+    size_t blocks, slots, all;
+    mem_mul(n, l->bytes_per_block, &blocks);
+    mem_mul(size_least(n, slots_most(l, opt)), l->hot_block_bytes, &slots);
+    mem_add(blocks, slots, &all);
+    mem_add(all, (size_t)l->n_stages * l->hot_layer_bytes, &all);
+    return all;
+}
+
+/* The most blocks that with their slots fit into so many bytes: each has a slot of its own until there are enough. */
+static size_t blocks_that_fit(const layout *l, const kvt_options *opt, size_t bytes) {
+    size_t stages = (size_t)l->n_stages * l->hot_layer_bytes, slots = slots_most(l, opt);
+    if (bytes <= stages) return 0;
+    bytes -= stages;
+    size_t n = bytes / (l->bytes_per_block + l->hot_block_bytes);
+    return n <= slots ? n : (bytes - slots * l->hot_block_bytes) / l->bytes_per_block;
+}
+
+/* Enough for every sequence, or as many as bytes_max holds (contiguous: whole sequences of them). */
 static kvt_status layout_blocks(layout *out, const kvt_options *opt, const log_sink *log) {
-    size_t n = (size_t)opt->sequences_max * (size_t)out->seq_blocks, need;
-    if (opt->bytes_max) n = opt->bytes_max / out->bytes_per_block;
+    size_t n = (size_t)opt->sequences_max * (size_t)out->seq_blocks;
+    if (opt->bytes_max) n = blocks_that_fit(out, opt, opt->bytes_max);
     if (out->seq_blocks_least) n -= n % (size_t)out->seq_blocks_least;
     out->n_blocks = n > INT_MAX ? INT_MAX : (int)n;
-    mem_mul((size_t)out->seq_blocks, out->bytes_per_block, &need);
     if (n < (size_t)out->seq_blocks)
         return log_fail(log, KVT_E_LIMIT, "bytes_max: one sequence of %d tokens needs %zu bytes, %zu are allowed",
-                        opt->tokens_max, need, opt->bytes_max);
-    if (n > INT_MAX || !mem_mul(n, out->bytes_per_block, &out->bytes_cache))
+                        opt->tokens_max, bytes_of_blocks(out, opt, (size_t)out->seq_blocks), opt->bytes_max);
+    size_t all = bytes_of_blocks(out, opt, n);
+    if (n > (size_t)(INT_MAX - out->n_stages) || all == SIZE_MAX)
         return log_fail(log, KVT_E_LIMIT, "%zu blocks of %zu bytes are more than can be counted", n,
                         out->bytes_per_block);
+    out->n_slots = (int)size_least(n, slots_most(out, opt));
+    out->bytes_cache = n * out->bytes_per_block;
+    out->bytes_hot = all - out->bytes_cache;
     return KVT_OK;
 }
 
-kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out) {
+kvt_status layout_of(const kvt_options *opt, bool seal, const log_sink *log, layout *out) {
     *out = (layout){0};
     TRY(options_check(opt, log));
     out->block_tokens = opt->block_tokens;
@@ -193,12 +254,16 @@ kvt_status layout_of(const kvt_options *opt, const log_sink *log, layout *out) {
     out->n_threads = opt->workers ? kvt_workers_count(opt->workers) : opt->n_threads;
     if (out->n_threads == 0) out->n_threads = sys_processors();
     if (out->n_threads > THREADS_MAX) out->n_threads = THREADS_MAX;
+    size_t n_elements = 0; /* of a token in all layers, without padding */
     for (int i = 0; i < opt->n_layers; i++) {
         layer_shape s = layer_shape_of(opt, i);
-        out->bytes_per_block += s.block_bytes; /* at most 2^12 layers of 2^28 bytes */
+        n_elements += (size_t)s.n_heads_kv * ((size_t)s.dim_k + (size_t)s.dim_v);
+        out->bytes_per_block += s.kept.bytes; /* at most 2^12 layers of 2^28 bytes */
         layout_step(out, opt, &s);
     }
     out->bytes_per_token = out->bytes_per_block / (size_t)out->block_tokens;
+    out->bits_per_element = layer_bits(out->bytes_per_token, n_elements);
     out->n_items += out->n_items_cut;
+    layout_hot(out, opt, seal);
     return layout_blocks(out, opt, log);
 }

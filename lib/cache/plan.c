@@ -61,15 +61,22 @@ static int rows_per_piece(const planner *p) {
     return rows;
 }
 
-/* Heads whose n_rows rows each a piece can take. */
-static int heads_possible(const planner *p, int n_rows) {
-    if (p->apart || n_rows > ATTN_ROWS) return 1;
+/* Do all rows of the entry lie in one block? If not, they do not see the same blocks sealed, and go in several calls. */
+static bool is_of_one_block(const planner *p, const step_entry *e) {
+    int size = p->c->layout.block_tokens;
+    return e->length / size == (e->length + e->n_new - 1) / size;
+}
+
+/* Heads that a piece can take, with all rows of the entry each. */
+static int heads_possible(const planner *p, const step_entry *e) {
+    int n_rows = rows_of(p->l, e);
+    if (p->apart || n_rows > ATTN_ROWS || (p->c->layout.sealing && !is_of_one_block(p, e))) return 1;
     return int_least(p->l->n_heads_kv, ATTN_ROWS / n_rows);
 }
 
 /* Fewer where threads would have too few pieces. */
-static int heads_per_piece(const planner *p, int n_rows) {
-    int heads = heads_possible(p, n_rows), n_threads = p->c->layout.n_threads;
+static int heads_per_piece(const planner *p, const step_entry *e) {
+    int heads = heads_possible(p, e), n_threads = p->c->layout.n_threads;
     while (n_threads > 1 && heads > 1 && p->n_ranges * int_ceil_div(p->l->n_heads_kv, heads) < 4 * n_threads)
         heads = (heads + 1) / 2;
     return heads;
@@ -99,7 +106,7 @@ static int segments_shared(const planner *p, int place) {
 static bool is_costly(const planner *p, const step_entry *e) {
     int n_rows = rows_of(p->l, e);
     return p->c->layout.n_threads > 1 && n_rows <= p->c->layout.item_rows && segments_of(e) > 1 &&
-           cost_of(p->l, e, 0, int_least(n_rows, p->rows_most)) * heads_per_piece(p, n_rows) > p->cost_most;
+           cost_of(p->l, e, 0, int_least(n_rows, p->rows_most)) * heads_per_piece(p, e) > p->cost_most;
 }
 
 /* Make the entry's splits, if there is room. */
@@ -208,7 +215,7 @@ static void plan_cut(planner *p, int entry) {
     if (place + 1 < p->c->step.n_entries && shared[place + 1] > first) first = shared[place + 1];
     int n_small = entry == p->entry_last && n_threads > 1 ? n_threads + (n - first) % n_threads : 0;
     for (int segment = first; segment < n; segment++) {
-        int heads = n - segment <= n_small ? 1 : heads_possible(p, n_rows);
+        int heads = n - segment <= n_small ? 1 : heads_possible(p, e);
         for (int head = 0; head < p->l->n_heads_kv; head += heads)
             for (int row = 0; row < n_rows; row += p->rows_most)
                 piece_add(p, (attend_item){.place = place, .n_entries = 1, .head = head,
@@ -219,8 +226,8 @@ static void plan_cut(planner *p, int entry) {
 
 /* Later rows see more, so they come first. */
 static void plan_whole(planner *p, int entry) {
-    int place = p->c->step.place[entry], n_rows = rows_of(p->l, &p->c->step.entry[entry]);
-    int heads = heads_per_piece(p, n_rows);
+    const step_entry *e = &p->c->step.entry[entry];
+    int place = p->c->step.place[entry], n_rows = rows_of(p->l, e), heads = heads_per_piece(p, e);
     for (int head = 0; head < p->l->n_heads_kv; head += heads)
         for (int row = (n_rows - 1) / p->rows_most * p->rows_most; row >= 0; row -= p->rows_most)
             piece_add(p, (attend_item){.place = place, .n_entries = 1, .head = head,

@@ -49,7 +49,9 @@ bool seq_grow(kvt_cache *c, seq *s) {
 }
 
 void seq_drop(kvt_cache *c, int block) {
-    if (pool_give(&c->pool, block) && c->poison) store_poison(c, block);
+    if (!pool_give(&c->pool, block)) return;
+    hot_give(c, block);
+    if (c->poison) store_poison(c, block);
 }
 
 void seq_shrink(kvt_cache *c, seq *s, int n) {
@@ -58,7 +60,9 @@ void seq_shrink(kvt_cache *c, seq *s, int n) {
 
 void seq_cut(kvt_cache *c, seq *s, int n_tokens) {
     int n = seq_blocks_of(c, n_tokens), least = c->layout.seq_blocks_least;
+    int n_held = seq_blocks_of(c, s->length);
     seq_shrink(c, s, n > least ? n : least);
+    for (int i = n; i < s->n_blocks && i < n_held; i++) hot_give(c, s->table[i]); /* held, but empty now */
     s->length = n_tokens;
 }
 
@@ -127,6 +131,13 @@ kvt_status kvt_seq_fork(kvt_cache *c, kvt_seq handle, kvt_seq *out) {
     return KVT_OK;
 }
 
+/* Tokens that are left where n_tokens are to be kept: of a block that is sealed and does not stay whole, none. */
+static int tokens_left(const kvt_cache *c, const seq *s, int n_tokens) {
+    int size = c->layout.block_tokens, index = n_tokens / size;
+    bool sealed = c->layout.sealing && index < s->length / size && index >= c->layout.n_first;
+    return sealed ? index * size : n_tokens;
+}
+
 kvt_status kvt_seq_truncate(kvt_cache *c, kvt_seq handle, int n_tokens) {
     if (!c) return KVT_E_ARGUMENT;
     seq *s;
@@ -134,7 +145,7 @@ kvt_status kvt_seq_truncate(kvt_cache *c, kvt_seq handle, int n_tokens) {
     if (n_tokens < 0 || n_tokens > s->length)
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_seq_truncate: n_tokens is %d, the sequence has %d", n_tokens,
                         s->length);
-    seq_cut(c, s, n_tokens);
+    seq_cut(c, s, tokens_left(c, s, n_tokens));
     return KVT_OK;
 }
 

@@ -205,8 +205,29 @@ static void entry_writes(kvt_cache *c, const step_entry *e) {
         int at = e->length + done, slot = at % size, block = e->seq->table[at / size];
         n = e->n_new - done < size - slot ? e->n_new - done : size - slot;
         int n_stale = slot ? c->pool.written[block] - (slot + n) : 0;
-        c->step.write[c->step.n_writes++] = (step_write){block, slot, n, e->row + done, n_stale > 0 ? n_stale : 0};
+        bool seals = c->layout.sealing && slot + n == size && at / size >= c->layout.n_first;
+        c->step.write[c->step.n_writes++] =
+            (step_write){block, slot, n, e->row + done, n_stale > 0 ? n_stale : 0, seals};
     }
+}
+
+/* A place for each block that the step begins: a slot if it stays hot behind the step. */
+static void hot_places_take(kvt_cache *c) {
+    for (int i = 0; c->layout.sealing && i < c->step.n_writes; i++) {
+        const step_write *w = &c->step.write[i];
+        if (w->slot > 0) continue; /* the open block has had one since it was begun */
+        if (w->seals) hot_stage(c, w->block);
+        else hot_take(c, w->block);
+    }
+}
+
+/* Those that the step has begun, or those that it has sealed, lose their places. */
+static void hot_places_give(kvt_cache *c, bool begun) {
+    for (int i = 0; c->layout.sealing && i < c->step.n_writes; i++) {
+        const step_write *w = &c->step.write[i];
+        if (begun ? w->slot == 0 : w->seals) hot_give(c, w->block);
+    }
+    hot_unstage(c);
 }
 
 /* ------------------------------------------------------------------------------------ the public calls */
@@ -223,10 +244,12 @@ static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
     tails_copy(c);
     s->n_writes = 0;
     for (int i = 0; i < s->n_entries; i++) entry_writes(c, &s->entry[i]);
+    hot_places_take(c);
     sort(s, by_cost, s->by_cost);
     sort_by_prefix(c, s);
     memset(s->stored, 0, (size_t)c->n_layers);
     s->n_stored = 0;
+    s->stored_last = -1;
     s->open = true;
     return KVT_OK;
 }
@@ -248,6 +271,7 @@ static kvt_status commit(kvt_cache *c, const kvt_batch *batch, const int32_t *to
         for (int t = 0; t < w->n; t++) ids[t] = tokens ? tokens[w->row + t] : -1;
         c->pool.written[w->block] = w->slot + w->n;
     }
+    hot_places_give(c, false);
     for (int i = 0; i < s->n_entries; i++) {
         s->entry[i].seq->length += s->entry[i].n_new;
         if (c->kind == KVT_NONE) seq_cut(c, s->entry[i].seq, 0);
@@ -266,6 +290,7 @@ static kvt_status step_abort(kvt_cache *c, const kvt_batch *batch) {
         int32_t *written = &c->pool.written[w->block];
         if (*written < w->slot + w->n) *written = w->slot + w->n;
     }
+    hot_places_give(c, true);
     entries_undo(c, 0);
     c->counts.n_aborts++;
     s->open = false;

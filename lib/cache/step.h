@@ -31,12 +31,14 @@ typedef struct step_write {
     int block, slot, n;
     int row;     /* of the batch */
     int n_stale; /* slots behind them with values that a truncated or aborted token left */
+    bool seals;  /* they fill the block, and it is one that is sealed */
 } step_write;
 
 typedef struct step {
     bool open;
     uint64_t number; /* of the last step that was tried */
     int n_entries, n_rows, n_writes, n_stored;
+    int stored_last;     /* layer; -1: none */
     step_entry *entry;   /* [n_entries] */
     int32_t *by_length;  /* [n_entries] entries, the longest sequence first: they grow from the last on */
     int32_t *by_cost;    /* [n_entries] entries, the longest piece of attention first */

@@ -1,4 +1,4 @@
-/* store.h - the bytes of keys and values: where a tile lies, and what is done to whole blocks of them. */
+/* store.h - the bytes of keys and values by block: where a block's lie, and what is done to whole blocks. */
 #ifndef KVT_STORE_H
 #define KVT_STORE_H
 
@@ -13,21 +13,18 @@ typedef struct store_copies {
     int n;
 } store_copies;
 
-/* First key tile and first value tile of one head of a block. */
+/* A block of a layer; and in it the record, where the cache does not seal the first tile, of one head's keys and values. */
+char *store_block(const kvt_cache *c, const layer_shape *l, int block);
 char *store_keys(const kvt_cache *c, const layer_shape *l, int block, int head);
 char *store_values(const kvt_cache *c, const layer_shape *l, int block, int head);
 
-/* Make the block one that values may be written into token by token: a weight of 0 still multiplies what lies in the
- * slots that no token fills, and so does the 0 of a padded query in padded keys. */
-void store_clear(const kvt_cache *c, const layer_shape *l, int block);
-
-/* Copy whole blocks, ids included, on the cache's workers. */
+/* Copy whole blocks, ids included, on the cache's workers. The copy of a hot block is hot. */
 void store_copy(kvt_cache *c, store_copies copies);
 
 /* Fill a freed block with NaN, so that whoever still reads it is found out. */
 void store_poison(kvt_cache *c, int block);
 
-/* Widened key [dim_k] and value [dim_v] of one slot. For checks. */
+/* Key [dim_k] and value [dim_v] of one slot, widened. For checks, of formats that are not encoded. */
 void store_get(const kvt_cache *c, int layer, int block, int slot, int head, float *k, float *v);
 
 #endif
