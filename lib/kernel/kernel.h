@@ -265,11 +265,13 @@ void rows_avx2(kernels *k);
 void matmul_int8_avx2(kernels *k);
 void matmul_int16_avx2(kernels *k);
 void matmul_f32_avx2(kernels *k);
+void seal_avx2(kernels *k);
 void attn_avx512(kernels *k);
 void rows_avx512(kernels *k);
 void matmul_int8_avx512(kernels *k);
 void matmul_int16_avx512(kernels *k);
 void matmul_f32_avx512(kernels *k);
+void seal_avx512(kernels *k);
 void attn_avx512bf16(kernels *k);
 #endif
 

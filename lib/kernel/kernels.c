@@ -50,6 +50,7 @@ static void table_fill(kernels *k, int path) {
         matmul_int8_avx2(k);
         matmul_int16_avx2(k);
         matmul_f32_avx2(k);
+        seal_avx2(k);
     }
     if (path >= PATH_AVX512) {
         attn_avx512(k);
@@ -57,6 +58,7 @@ static void table_fill(kernels *k, int path) {
         matmul_int8_avx512(k);
         matmul_int16_avx512(k);
         matmul_f32_avx512(k);
+        seal_avx512(k);
     }
     if (path >= PATH_AVX512BF16) attn_avx512bf16(k);
 #endif

@@ -40,7 +40,9 @@ static inline seal_levels seal_levels_of(const kv_format *f) {
     seal_levels l;
     int half = 1 << f->bits >> 1;
     for (int i = 0; i < SEAL_LEVELS; i++) l.level[i] = i < half ? f->level[half + i] : 0;
-    for (int i = 0; i < SEAL_LEVELS; i++) l.threshold[i] = i + 1 < half ? (l.level[i] + l.level[i + 1]) * 0.5f : INFINITY;
+    for (int i = 0; i < SEAL_LEVELS; i++) {
+        l.threshold[i] = i + 1 < half ? (l.level[i] + l.level[i + 1]) * 0.5f : INFINITY;
+    }
     return l;
 }
 
@@ -69,8 +71,8 @@ static inline uint16_t seal_mean(const seal_args *a, int d) {
     return f32_to_bf16(seal_within(scalar_tree16(sum), bits_to_f32(SEAL_BF16_MOST)));
 }
 
-/* The power of two that brings a size to 2 .. 4, exactly, and half its inverse, the one that brings it back. Sizes below
- * SEAL_SCALE_MIN: 0, and whatever it is times 0 stays 0. */
+/* The power of two that brings a size to 2 .. 4, exactly, and its inverse, the one that brings it back; 0 for sizes below
+ * SEAL_SCALE_MIN. */
 static inline float seal_unit(float most) {
     return most < SEAL_SCALE_MIN ? 0 : bits_to_f32((255u << 23) - (bits_of_f32(most) & SEAL_INFINITE));
 }

@@ -67,7 +67,8 @@ static float encode_float8(float most, unsigned fraction, unsigned bias, const f
     const unsigned cut = 23 - fraction, least = (128 - bias) << 23; /* 2^(1 - bias) */
     for (int i = 0; i < n; i++) {
         uint32_t bits = bits_of_f32(x[i] * inverse), size = bits & 0x7fffffff, number = 0;
-        if (size >= least) number = ((size + (1u << (cut - 1)) - 1 + (size >> cut & 1)) >> cut) - ((127 - bias) << fraction);
+        uint32_t half = (1u << (cut - 1)) - 1 + (size >> cut & 1);
+        if (size >= least) number = ((size + half) >> cut) - ((127 - bias) << fraction);
         else if (size > least - (1u << 23)) number = 1u << fraction;
         code[i] = (uint8_t)(bits >> 24 & 0x80) | (uint8_t)number;
     }
