@@ -265,8 +265,8 @@ KVT_API kvt_status kvt_seq_new(kvt_cache *cache, kvt_seq *out);
  * copied when the first of them writes to it (in kvt_reserve). Contiguous: copies the tokens. Not during a step. */
 KVT_API kvt_status kvt_seq_fork(kvt_cache *cache, kvt_seq seq, kvt_seq *out);
 
-/* Keep the first n_tokens tokens (0 .. length), give the blocks behind them back. Never KVT_FULL. Not during a step. An
- * encoded block cannot go on: where n_tokens ends inside one, all of its tokens go, and kvt_seq_length says how many are
+/* Keep the first n_tokens tokens (0 .. length), give the blocks behind them back. Never KVT_FULL. Not during a step.
+ * An encoded block cannot go on: where n_tokens ends inside one, all of its tokens go. kvt_seq_length says how many are
  * left; the caller computes the others again. */
 KVT_API kvt_status kvt_seq_truncate(kvt_cache *cache, kvt_seq seq, int n_tokens);
 

@@ -1,5 +1,5 @@
-/* test_seal.c - the life of a block that is sealed when it is full, with formats that are not encoded: a record is a copy
- * of the hot tiles, so a sealing cache has to give every bit of one that does not seal, whatever is done to it. */
+/* test_seal.c - the life of a block that is sealed when it is full, with formats that are not encoded: a record is a
+ * copy of the hot tiles, so a sealing cache has to give every bit of one that does not seal, whatever is done to it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -142,9 +142,9 @@ static void aborts_go_back_exactly(void **state) {
 static void truncating_ends_before_a_sealed_block(void **state) {
     static const struct {
         int length, to, left;
-    } cuts[] = {{100, 99, 99},  {100, 97, 97}, {100, 96, 96}, {100, 95, 64}, {100, 65, 64}, {100, 64, 64}, {100, 63, 32},
-                {100, 33, 32},  {100, 32, 32}, {100, 31, 31}, {100, 1, 1},   {100, 0, 0},   {96, 96, 96},  {96, 95, 64},
-                {96, 64, 64},   {20, 7, 7},    {32, 31, 31},  {33, 32, 32},  {64, 63, 32},  {1060, 1030, 1024}};
+    } cuts[] = {{100, 99, 99}, {100, 97, 97}, {100, 96, 96}, {100, 95, 64}, {100, 65, 64}, {100, 64, 64}, {100, 63, 32},
+                {100, 33, 32}, {100, 32, 32}, {100, 31, 31}, {100, 1, 1},   {100, 0, 0},   {96, 96, 96},  {96, 95, 64},
+                {96, 64, 64},  {20, 7, 7},    {32, 31, 31},  {33, 32, 32},  {64, 63, 32},  {1060, 1030, 1024}};
     (void)state;
     reader *reference = reference_of(&shapes[0], 1100);
     for (int kind = KVT_PAGED; kind <= KVT_CONTIGUOUS; kind++)

@@ -376,8 +376,8 @@ static void assert_idle(sim *s) {
 static void run_go(const run *r) {
     sim *s = calloc(1, sizeof *s);
     s->c = run_open(r);
-    s->m = (model){.kind = r->kind, .seals = r->seals, .n_seqs = r->n_seqs, .n_blocks = r->n_blocks, .block_tokens = r->block_tokens,
-                   .tokens_max = r->tokens_max};
+    s->m = (model){.kind = r->kind, .seals = r->seals, .n_seqs = r->n_seqs, .n_blocks = r->n_blocks,
+                   .block_tokens = r->block_tokens, .tokens_max = r->tokens_max};
     s->random = (uint64_t)number_of("KVTILE_SEED", 1);
     while (s->n_ops < r->n_ops) {
         op_any(s);
@@ -389,8 +389,9 @@ static void run_go(const run *r) {
     kvt_stats now;
     kvt_stats_get(s->c, &now);
     printf("%s%s: %ld operations: %llu commits, %llu aborts, %llu times full, %llu blocks taken, %llu copied\n",
-           kvt_cache_kind_name(r->kind), r->seals ? ", sealing" : "", s->n_ops, (unsigned long long)now.n_commits, (unsigned long long)now.n_aborts,
-           (unsigned long long)now.n_full, (unsigned long long)now.blocks_taken, (unsigned long long)now.blocks_copied);
+           kvt_cache_kind_name(r->kind), r->seals ? ", sealing" : "", s->n_ops, (unsigned long long)now.n_commits,
+           (unsigned long long)now.n_aborts, (unsigned long long)now.n_full, (unsigned long long)now.blocks_taken,
+           (unsigned long long)now.blocks_copied);
     assert_idle(s);
     kvt_close(s->c);
     free(s);

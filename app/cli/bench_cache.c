@@ -97,6 +97,7 @@ static kvt_status append_step(bench_cache *b, kvt_seq seq, int n_rows) {
 int bench_seq_fill(bench_cache *b, kvt_seq seq, int n_tokens) {
     int length = kvt_seq_length(b->cache, seq);
     kvt_status status = length > n_tokens ? kvt_seq_truncate(b->cache, seq, n_tokens) : KVT_OK;
+    length = kvt_seq_length(b->cache, seq); /* less than n_tokens where that is inside a sealed block */
     while (length < n_tokens && status == KVT_OK) {
         int n = n_tokens - length < b->batch_max ? n_tokens - length : b->batch_max;
         status = append_step(b, seq, n);

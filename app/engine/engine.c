@@ -110,7 +110,8 @@ static kvt_options cache_options(const engine_options *from, const kvt_layer *la
     opt.tokens_max = from->context;
     opt.batch_tokens_max = rows_most(from);
     opt.math = from->math;
-    if (kvt_bytes(&opt, &need) != KVT_OK || need.bytes_cache > from->cache_bytes) opt.bytes_max = from->cache_bytes;
+    if (kvt_bytes(&opt, &need) != KVT_OK || need.bytes_cache + need.bytes_hot > from->cache_bytes)
+        opt.bytes_max = from->cache_bytes;
     return opt;
 }
 

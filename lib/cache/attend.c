@@ -213,8 +213,8 @@ static void segment_begin(attend_worker *w, int first, int last) {
     w->tiles_end = -1;
 }
 
-/* Rows from `row` on that one call takes: they have one sealed range. (Several heads of an entry have the same rows, and
- * those are in one block.) */
+/* Rows from `row` on that one call takes: they have one sealed range. (Several heads of an entry have the same rows,
+ * and those are in one block.) */
 static int rows_alike(const attend_job *job, const attend_worker *w, int row) {
     int n = 1, end = sealed_to(job->c, w->first, w->position[row]);
     while (n < ATTN_ROWS && row + n < w->n_rows && sealed_to(job->c, w->first, w->position[row + n]) == end) n++;
@@ -348,8 +348,8 @@ static kvt_status attend_check(const kvt_cache *c, int layer, const kvt_batch *b
     if (!k && !c->step.stored[layer])
         return log_fail(&c->log, KVT_E_STATE, "kvt_attend: layer %d has no keys and values yet", layer);
     if (!k && c->layout.sealing && layer != c->step.stored_last)
-        return log_fail(&c->log, KVT_E_STATE, "kvt_attend: layer %d has to be stored again: layer %d came behind it, and "
-                        "blocks are sealed", layer, c->step.stored_last);
+        return log_fail(&c->log, KVT_E_STATE, "kvt_attend: layer %d has to be stored again: layer %d came behind it, "
+                        "and blocks are sealed", layer, c->step.stored_last);
     return KVT_OK;
 }
 

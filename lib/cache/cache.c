@@ -1,5 +1,5 @@
-/* cache.c - owns open and close, the sizes of the tables, and kvt_bytes. The memory is three pieces, four where blocks are
- * sealed: the store of keys and values, the hot ones, the tables (this structure first), and the scratch of a step. */
+/* cache.c - owns open and close, the sizes of the tables, and kvt_bytes. The memory is three pieces, four where blocks
+ * are sealed: the store of keys and values, the hot ones, the tables (this structure first), the scratch of a step. */
 #include "cache.h"
 
 #include <string.h>
@@ -148,8 +148,9 @@ static void describe(kvt_cache *c, const kvt_options *opt, const cache_check *ch
 static kvt_status memory_open(kvt_cache *c) {
     c->store = memory_take(&c->source, &c->log, "keys and values", c->layout.bytes_cache);
     if (!c->store) return KVT_E_MEMORY;
-    c->hot.store = c->layout.bytes_hot ? memory_take(&c->source, &c->log, "hot keys and values", c->layout.bytes_hot) : NULL;
-    if (!c->hot.store && c->layout.bytes_hot) return KVT_E_MEMORY;
+    size_t hot = c->layout.bytes_hot;
+    if (hot > 0) c->hot.store = memory_take(&c->source, &c->log, "hot keys and values", hot);
+    if (hot > 0 && !c->hot.store) return KVT_E_MEMORY;
     c->scratch = memory_take(&c->source, &c->log, "scratch", c->scratch_bytes);
     if (!c->scratch) return KVT_E_MEMORY;
     attend_carve(&c->attend, &(carve){.base = c->scratch}, &c->layout);

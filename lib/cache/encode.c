@@ -94,7 +94,8 @@ static void encode_values(encode_job *job, const step_write *w, int head) {
 }
 
 /* Hot tiles of a head to its record; where that is not encoded they are the record. */
-static void head_seal(const encode_job *job, seal_fn seal, const char *tiles, size_t tile_bytes, int pad, char *record) {
+static void head_seal(const encode_job *job, seal_fn seal, const char *tiles, size_t tile_bytes, int pad,
+                      char *record) {
     const int n_tiles = job->c->layout.block_tiles;
     const void *tile[BLOCK_TILES_MAX];
     if (!seal) {

@@ -1,6 +1,6 @@
-/* layer.c - owns the check of the options and the sizes of a cache: how many blocks and hot slots there are, how large a
- * step can get. Leaves the bytes of a block to bytes.c; to cache.c the sizes of the tables and scratch (they are measured
- * by the code that lays them out) and all memory. */
+/* layer.c - owns the check of the options and the sizes of a cache: how many blocks and hot slots there are, how large
+ * a step can get. Leaves the bytes of a block to bytes.c; to cache.c the sizes of the tables and scratch (they are
+ * measured by the code that lays them out) and all memory. */
 #include "layer.h"
 
 #include <float.h>

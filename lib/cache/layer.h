@@ -14,8 +14,9 @@ enum {
                             (256 KiB at 64 dims in bf16) are read from L2 for all but the first 16 of them */
 };
 
-/* Where a block of one layer keeps what: the key tiles of all key/value heads, then their value tiles, so that a step of
- * attention over several heads reads long stretches of memory. A record of a sealed block has scales behind its tiles.
+/* Where a block of one layer keeps what: the key tiles of all key/value heads, then their value tiles, so that a step
+ * of attention over several heads reads long stretches of memory. Records of a sealed block have scales behind their
+ * tiles.
  *
  *     block  | head 0: K K | head 1: K K | ... | head 0: V V | head 1: V V | ...      (two tiles of 16 tokens: a
  *                                                                                      block of 32) */

@@ -61,7 +61,7 @@ static int rows_per_piece(const planner *p) {
     return rows;
 }
 
-/* Do all rows of the entry lie in one block? If not, they do not see the same blocks sealed, and go in several calls. */
+/* Do all rows of the entry lie in one block? If not, they see different ones sealed, and go in several calls. */
 static bool is_of_one_block(const planner *p, const step_entry *e) {
     int size = p->c->layout.block_tokens;
     return e->length / size == (e->length + e->n_new - 1) / size;

@@ -1,6 +1,6 @@
 /* store.c - owns the addresses inside the store: one region per layer, in it the blocks in order, in each the keys of
- * its heads and then their values. Leaves hot tiles of a cache that seals to hot.c, the layout inside a tile or record to
- * format/. */
+ * its heads and then their values. Leaves hot tiles of a cache that seals to hot.c, the layout inside a tile or
+ * record to format/. */
 #include "store.h"
 
 #include <string.h>

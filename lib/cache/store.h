@@ -13,7 +13,7 @@ typedef struct store_copies {
     int n;
 } store_copies;
 
-/* A block of a layer; and in it the record, where the cache does not seal the first tile, of one head's keys and values. */
+/* A block of a layer. In it the record (of a cache that does not seal the first tile) of one head's keys and values. */
 char *store_block(const kvt_cache *c, const layer_shape *l, int block);
 char *store_keys(const kvt_cache *c, const layer_shape *l, int block, int head);
 char *store_values(const kvt_cache *c, const layer_shape *l, int block, int head);
