@@ -261,12 +261,16 @@ void seal_scalar(kernels *k);
 void codes_scalar(kernels *k);
 #if defined(__x86_64__)
 void attn_avx2(kernels *k);
+void codes_avx2(kernels *k);
+void code_rows_avx2(kernels *k);
 void rows_avx2(kernels *k);
 void matmul_int8_avx2(kernels *k);
 void matmul_int16_avx2(kernels *k);
 void matmul_f32_avx2(kernels *k);
 void seal_avx2(kernels *k);
 void attn_avx512(kernels *k);
+void codes_avx512(kernels *k);
+void code_rows_avx512(kernels *k);
 void rows_avx512(kernels *k);
 void matmul_int8_avx512(kernels *k);
 void matmul_int16_avx512(kernels *k);

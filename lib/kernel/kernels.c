@@ -46,6 +46,8 @@ static void table_fill(kernels *k, int path) {
 #if defined(__x86_64__)
     if (path >= PATH_AVX2) {
         attn_avx2(k);
+        codes_avx2(k);
+        code_rows_avx2(k);
         rows_avx2(k);
         matmul_int8_avx2(k);
         matmul_int16_avx2(k);
@@ -54,6 +56,8 @@ static void table_fill(kernels *k, int path) {
     }
     if (path >= PATH_AVX512) {
         attn_avx512(k);
+        codes_avx512(k);
+        code_rows_avx512(k);
         rows_avx512(k);
         matmul_int8_avx512(k);
         matmul_int16_avx512(k);
