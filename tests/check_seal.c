@@ -1,5 +1,5 @@
-/* check_seal.c - sealing and rotation: every path against the scalar one bit by bit, the scalar one against doubles, and
- * what every record keeps to: bounds of its error, finite scales, bytes. Buffers end at an unreadable page. */
+/* check_seal.c - sealing and rotation: every path against the scalar one bit by bit, the scalar one against doubles,
+ * and what every record keeps to: bounds of its error, finite scales, bytes. Buffers end at an unreadable page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -281,7 +281,8 @@ static void against_doubles(int format, int keys, int pad) {
         int other = 0;
         if (b.f->bits == 8) { /* rounded up, and codes are of that */
             assert_true(got >= scale * (1 - 1e-6) && got <= scale * (1 + 0x1p-7));
-            for (int d = 0; d < pad; d++) other += !(fabs(kv_number(b.f, record, pad, keys, t, d) - x[d] / got) < 0.50001);
+            for (int d = 0; d < pad; d++)
+                other += !(fabs(kv_number(b.f, record, pad, keys, t, d) - x[d] / got) < 0.50001);
         } else {
             other += !(fabs(got - scale) <= 0x1.01p-8 * scale);
             for (int d = 0; d < pad; d++) other += kv_number(b.f, record, pad, keys, t, d) != (float)number[d];
@@ -410,7 +411,8 @@ static void test_a_token_that_is_not_finite_stays_alone(void **state) {
 /* ------------------------------------------------------------------------------------------------- bytes */
 
 static double bits_per_element(int k, int v, int dim, int n_tiles) {
-    size_t bytes = kv_record_bytes(kv_format_of(k), dim, n_tiles, 1) + kv_record_bytes(kv_format_of(v), dim, n_tiles, 0);
+    size_t bytes = kv_record_bytes(kv_format_of(k), dim, n_tiles, 1);
+    bytes += kv_record_bytes(kv_format_of(v), dim, n_tiles, 0);
     return (double)bytes * 8 / (2.0 * dim * n_tiles * TILE);
 }
 
@@ -449,7 +451,8 @@ static void rotations_of(int dim, element_fn element, int exact) {
         if (!kernels_of(paths[p])) continue;
         memcpy(y, first, (size_t)dim * sizeof *y);
         kernels_of(paths[p])->rotate(y, dim);
-        for (int d = 0; d < dim; d++) assert_true(bits_of_f32(x[d]) == bits_of_f32(y[d]) || (isnan(x[d]) && isnan(y[d])));
+        for (int d = 0; d < dim; d++)
+            assert_true(bits_of_f32(x[d]) == bits_of_f32(y[d]) || (isnan(x[d]) && isnan(y[d])));
     }
     for (int d = 0; exact && d < dim; d++) { /* row d % run of the Hadamard matrix: signs by the bits that both have */
         double want = 0, size = 0;

@@ -70,8 +70,8 @@ typedef struct place {
 
 /* Where an element's code lies: in one place, of 3 bits in two. format.h has the picture. */
 static int places_of(const kv_format *f, int pad, int keys, int token, int dim, place to[2]) {
-    size_t t = (size_t)token, d = (size_t)dim, groups = (size_t)pad / TOKENS, quad = t / 4, group = d / TOKENS, step = d / 4;
-    size_t byte = keys ? t * 4 + d % 4 : d % TOKENS * 4 + t % 4, line;
+    size_t t = (size_t)token, quad = t / 4, d = (size_t)dim, step = d / 4, group = d / TOKENS;
+    size_t groups = (size_t)pad / TOKENS, byte = keys ? t * 4 + d % 4 : d % TOKENS * 4 + t % 4, line;
     switch (f->bits) {
     case 8:
         line = keys ? step : quad * groups + group;

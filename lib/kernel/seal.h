@@ -1,5 +1,5 @@
-/* seal.h - what sealing does once per token or dimension, in scalar arithmetic, on every instruction set: scales, means,
- * and what becomes of numbers that are not finite (docs/numeric-contract.md, section 8). */
+/* seal.h - what sealing does once per token or dimension, in scalar arithmetic, on every instruction set: scales,
+ * means, and what becomes of numbers that are not finite (docs/numeric-contract.md, section 8). */
 #ifndef KVT_SEAL_H
 #define KVT_SEAL_H
 
@@ -71,8 +71,8 @@ static inline uint16_t seal_mean(const seal_args *a, int d) {
     return f32_to_bf16(seal_within(scalar_tree16(sum), bits_to_f32(SEAL_BF16_MOST)));
 }
 
-/* The power of two that brings a size to 2 .. 4, exactly, and its inverse, the one that brings it back; 0 for sizes below
- * SEAL_SCALE_MIN. */
+/* The power of two that brings a size to 2 .. 4, exactly, and its inverse, the one that brings it back; 0 for sizes
+ * below SEAL_SCALE_MIN. */
 static inline float seal_unit(float most) {
     return most < SEAL_SCALE_MIN ? 0 : bits_to_f32((255u << 23) - (bits_of_f32(most) & SEAL_INFINITE));
 }

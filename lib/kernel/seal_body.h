@@ -60,8 +60,9 @@ static void take_centroid(const seal_args *a, uint16_t *to, float *centroid) {
         for (int i = 0; i < a->n_tiles; i++) {
             sum = vf_add(sum, vf_mul(vf_load((const float *)a->tile[i] + d * TILE), part));
         }
-        float mean = vf_sum(sum), size = fabsf(mean);
-        to[d] = size <= bits_to_f32(SEAL_BF16_MOST) ? (uint16_t)(bits_of_f32(scalar_narrow(mean)) >> 16) : seal_mean(a, d);
+        float mean = vf_sum(sum);
+        if (fabsf(mean) <= bits_to_f32(SEAL_BF16_MOST)) to[d] = (uint16_t)(bits_of_f32(scalar_narrow(mean)) >> 16);
+        else to[d] = seal_mean(a, d);
         centroid[d] = bits_to_f32((uint32_t)to[d] << 16);
     }
 }

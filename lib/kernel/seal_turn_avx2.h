@@ -1,5 +1,5 @@
-/* seal_turn_avx2.h - matrices turned around for sealing values, whose lanes are dims where sealing wants tokens; in AVX2
- * for every path that has it. */
+/* seal_turn_avx2.h - matrices turned around for sealing values, whose lanes are dims where sealing wants tokens; in
+ * AVX2 for every path that has it. */
 #ifndef KVT_SEAL_TURN_AVX2_H
 #define KVT_SEAL_TURN_AVX2_H
 
