@@ -9,6 +9,16 @@ WORD __m256 bf16_8(const uint16_t *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
 WORD vf vf_load_bf16_row(const uint16_t *p) { return (vf){bf16_8(p), bf16_8(p + 8)}; }
+WORD __m256 halves_added(__m256 x, __m256 y) {
+    return _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
+}
+WORD void vf_sum4(vf a, vf b, vf c, vf d, float *sum) {
+    const __m256 ac = halves_added(_mm256_add_ps(a.a, a.b), _mm256_add_ps(c.a, c.b));
+    const __m256 bd = halves_added(_mm256_add_ps(b.a, b.b), _mm256_add_ps(d.a, d.b));
+    __m256 x = _mm256_add_ps(_mm256_shuffle_ps(ac, bd, 0x44), _mm256_shuffle_ps(ac, bd, 0xee)); /* a a b b, c c d d */
+    x = _mm256_add_ps(_mm256_shuffle_ps(x, x, 0x88), _mm256_shuffle_ps(x, x, 0xdd));
+    _mm_storeu_ps(sum, _mm_movelh_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1)));
+}
 
 typedef vi sizes;
 WORD __m256i size8(__m256 x) { return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff)); }

@@ -8,6 +8,15 @@ WORD vf vf_load_bf16_row(const uint16_t *p) {
     const __m256i x = _mm256_loadu_si256((const __m256i *)p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
+/* Halves of two registers are added together, then quarters of four. */
+WORD void vf_sum4(vf a, vf b, vf c, vf d, float *sum) {
+    const vf ab = vf_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const vf cd = vf_add(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    vf x = vf_add(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    x = vf_add(x, _mm512_permute_ps(x, 0x4e));
+    x = vf_add(x, _mm512_permute_ps(x, 0xb1));
+    _mm_storeu_ps(sum, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, x)));
+}
 
 typedef vi sizes;
 WORD sizes sizes_none(void) { return _mm512_setzero_si512(); }

@@ -4,6 +4,7 @@
  * Included once by each of its files, behind words_*.h and the words of its own:
  *
  *     vf_load_bf16_row(p)         16 bf16 as they lie
+ *     vf_sum4(a, b, c, d, sum)    tree16 of each
  *     sizes, sizes_none           bits of the largest |x| so far in each lane
  *     sizes_with(most, x)         with those of x
  *     sizes_most(most)            the largest, as bits
@@ -11,6 +12,7 @@
  *     query_put(x, to, sums)      16 codes, rounded from x, put to to[4 steps][ATTN_ROWS * 8 bytes]
  *     query_end(sums, sum)        the same of the whole query
  *     weights_put(x, to)          16 codes of weights, rounded from x, put to to[32] */
+#include "base/unroll.h"
 #include "rows.h"
 
 /* The largest size of a register of sizes, as bits: in the order of their values, infinity and NaN on top. */
@@ -31,14 +33,30 @@ static void query(const float *q, int dim, int row, code_queries *to) {
     query_end(sums, to->sum[row]);
 }
 
-static void centre(const uint16_t *const *centroid, int n_blocks, int dim, const float *q, int n_rows, float *to) {
-    for (int b = 0; b < n_blocks; b++, to += ATTN_ROWS) {
-        for (int r = 0; r < n_rows; r++) {
-            const float *x = q + (size_t)r * (size_t)dim;
-            vf sum = vf_zero();
-            for (int d = 0; d < dim; d += TILE) sum = vf_fma(vf_load_bf16_row(centroid[b] + d), vf_load(x + d), sum);
-            to[r] = vf_sum(sum);
+/* Of up to four blocks, so that their sums are folded together. */
+static void centre_four(const uint16_t *const *centroid, int n_blocks, int dim, const float *q, int n_rows, float *to) {
+    _Alignas(64) float m[4][ATTN_DIM_MAX];
+    for (int b = 0; b < 4; b++) {
+        const uint16_t *from = centroid[b < n_blocks ? b : 0];
+        for (int d = 0; d < dim; d += TILE) vf_store(m[b] + d, vf_load_bf16_row(from + d));
+    }
+    for (int r = 0; r < n_rows; r++, q += dim) {
+        vf sum[4];
+        float folded[4];
+        UNROLL for (int b = 0; b < 4; b++) sum[b] = vf_zero();
+        for (int d = 0; d < dim; d += TILE) {
+            const vf x = vf_load(q + d);
+            UNROLL for (int b = 0; b < 4; b++) sum[b] = vf_fma(vf_load(m[b] + d), x, sum[b]);
         }
+        vf_sum4(sum[0], sum[1], sum[2], sum[3], folded);
+        for (int b = 0; b < n_blocks; b++) to[b * ATTN_ROWS + r] = folded[b];
+    }
+}
+
+static void centre(const uint16_t *const *centroid, int n_blocks, int dim, const float *q, int n_rows, float *to) {
+    for (int b = 0; b < n_blocks; b += 4) {
+        const int n = n_blocks - b < 4 ? n_blocks - b : 4;
+        centre_four(centroid + b, n, dim, q, n_rows, to + b * ATTN_ROWS);
     }
 }
 

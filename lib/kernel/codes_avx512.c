@@ -4,7 +4,7 @@
  * added, as unsigned bytes, and a query's element is 256 times one signed byte plus another; weights are two unsigned
  * bytes, and codes of values signed. So there are two sums of each row. Layouts:
  *
- * added, as unsigned bytes, and an element of a query is 256 times one signed byte plus another; weights are two unsigned
+ *     queries  [dim/4][ATTN_ROWS][2: high, low][4 elements]; sum: less 128 times those of high and of low ones
  *     weights  [tile][ATTN_ROWS][4 quads of tokens][2: high, low][4 tokens] */
 #include <string.h>
 
@@ -13,14 +13,14 @@
 
 enum {
     ROWS = 8,         /* 32 registers: 8 rows of two sums by one word ... */
-    COLUMNS_MOST = 4, /* ... or 3 by four */
-    PV_ROWS = 6,
+    COLUMNS_MOST = 4, /* ... or 2 by four */
+    PV_ROWS = 4, /* by two words: more rows and words than this were slower on Zen 4 */
     PV_TILES = 4
 };
 #define QK_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
-#define PV_COLUMNS(rows) ((rows) <= 3 ? 4 : 2)
+#define PV_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
 #define QK_EACH EACH8
-#define PV_EACH EACH6
+#define PV_EACH EACH4
 
 typedef mi table;
 typedef struct dots {
