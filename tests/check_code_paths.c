@@ -1,6 +1,6 @@
-/* check_code_paths.c - attention over codes, function by function: every path, the scalar one among them, against the
- * numeric contract (section 8) written out here with 64-bit integers, bit by bit. Every buffer ends at an unreadable
- * page. */
+/* check_code_paths.c - attention over codes and float8, function by function: every path, the scalar one among them,
+ * against the numeric contract (section 8) written out here with 64-bit integers, bit by bit. Every buffer ends at an
+ * unreadable page. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -321,11 +321,45 @@ static void test_odd_numbers(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Every code of float8 in every place of a line, by every path. */
+static void test_float8(void **state) {
+    int bad = 0;
+    (void)state;
+    for (int i = 0; i < 4 * (ATTN_DIM_MAX / TILE); i++) {
+        const int kv = i % 2 ? KV_E5M2 : KV_E4M3, keys = i / 2 % 2, dim = (i / 4 + 1) * TILE;
+        const kv_format *f = kv_format_of(kv);
+        const element_format *to = element_format_of(ELEMENT_BF16);
+        const size_t n = (size_t)dim * TILE * sizeof(uint16_t);
+        uint8_t *tile = guard_alloc(kv_tile_bytes(f, dim), 64);
+        uint8_t *got = guard_alloc(n, 64), *expected = guard_alloc(n, 64);
+        float x[ATTN_DIM_MAX];
+        for (int j = 0; j < dim * TILE; j++) tile[j] = (uint8_t)(j + i * 7 + j / 64);
+        for (int t = 0; t < TILE; t++) {
+            for (int d = 0; d < dim; d++) x[d] = kv_number(f, tile, dim, keys, t, d);
+            if (keys) to->put_k(expected, t, x, dim);
+            else to->put_v(expected, t, x, dim, dim);
+        }
+        for (int p = 0; p < COUNT(path); p++) {
+            if (!kernels_of(path[p])) continue;
+            memset(got, 0xff, n);
+            (keys ? kernels_of(path[p])->widen_k : kernels_of(path[p])->widen_v)[kv](tile, dim, got);
+            if (memcmp(got, expected, n) == 0) continue;
+            print_error("%s: %s, keys %d, %d dims\n", path[p], f->name, keys, dim);
+            bad++;
+        }
+        guard_free(tile);
+        guard_free(got);
+        guard_free(expected);
+    }
+    assert_int_equal(bad, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_largest),
         cmocka_unit_test(test_odd_numbers),
+        cmocka_unit_test(test_float8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,7 @@ static void table_fill(kernels *k, int path) {
         attn_avx2(k);
         codes_avx2(k);
         code_rows_avx2(k);
+        float8_avx2(k);
         rows_avx2(k);
         matmul_int8_avx2(k);
         matmul_int16_avx2(k);
@@ -58,6 +59,7 @@ static void table_fill(kernels *k, int path) {
         attn_avx512(k);
         codes_avx512(k);
         code_rows_avx512(k);
+        float8_avx512(k);
         rows_avx512(k);
         matmul_int8_avx512(k);
         matmul_int16_avx512(k);
