@@ -3,10 +3,10 @@
 
 /* One tile on its way: its elements, then their codes, a step of format.h per line. */
 typedef struct tile_work {
-    _Alignas(64) float x[ATTN_DIM_MAX * TILE]; /* [dim][16 tokens] */
-    _Alignas(64) uint8_t line[ATTN_DIM_MAX / 4][64];
-    _Alignas(64) float most[TILE];  /* largest size of each token's elements */
-    _Alignas(64) float scale[TILE];
+    float x[ATTN_DIM_MAX * TILE]; /* [dim][16 tokens] */
+    uint8_t line[ATTN_DIM_MAX / 4][64];
+    float most[TILE];  /* largest size of each token's elements */
+    float scale[TILE];
     uint8_t finite[TILE];
 } tile_work;
 
@@ -75,7 +75,7 @@ WORD vi beside(const vi c[4]) {
 }
 
 static void encode_whole(tile_work *w, int dim) {
-    _Alignas(64) float inverse[TILE];
+    float inverse[TILE];
     for (int t = 0; t < TILE; t++) {
         w->scale[t] = seal_scale_up(w->most[t], 127);
         inverse[t] = 1 / w->scale[t];
@@ -102,7 +102,7 @@ WORD vi float8_of(vf x, const int fraction, const int bias) {
 }
 
 WORD void encode_float8(const float most, const int fraction, const int bias, tile_work *w, int dim) {
-    _Alignas(64) float inverse[TILE];
+    float inverse[TILE];
     for (int t = 0; t < TILE; t++) {
         w->scale[t] = seal_scale_up(w->most[t], most);
         inverse[t] = 1 / w->scale[t];
@@ -150,7 +150,7 @@ WORD void level_codes(const int bits, const sizer *s, vf unit, tile_work *w, int
 WORD void encode_levels(const int bits, const kv_format *f, tile_work *w, int dim) {
     const seal_levels l = seal_levels_of(f);
     const sizer s = sizer_of(&l);
-    _Alignas(64) float unit[TILE], inverse[TILE];
+    float unit[TILE], inverse[TILE];
     for (int t = 0; t < TILE; t++) {
         unit[t] = seal_unit(w->most[t]);
         inverse[t] = 1 / (w->most[t] * unit[t]);
