@@ -443,7 +443,8 @@ static void an_option_of_several_values_keeps_them_in_order(void **state) {
 static void what_is_no_line_is_refused(void **state) {
     (void)state;
     static const char *const lines[] = { "--nope", "--kv", "--kv f64", "--kv f", "--kv bf16|f16", "--k k8v4",
-                                         "--hot -1", "--json=1", "a b", "--real 2", "--real x", "--real", "-kv f16", "--stop", "\"\"" };
+                                         "--hot -1", "--json=1", "a b", "--real 2", "--real x", "--real", "-kv f16",
+                                         "--stop", "\"\"" };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         all_kinds o = { 0 };
         if (parse(&o, lines[i]) != CLI_USAGE) fail_msg("taken: %s", lines[i]);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { BLOCK_MOST = 64 }; /* tokens of a block */
+
 /* ------------------------------------------------------------------------------------------------- a reading */
 
 static void hear(void *ctx, kvt_log_level level, const char *message) {
@@ -45,7 +47,7 @@ static bool rows_take(score_reader *r, int rows_max) {
 
 int score_open(score_reader *r, const loaded *l, const score_setup *s) {
     const model_config *c = model_config_of(l->model);
-    *r = (score_reader){ .model = l->model, .team = l->team };
+    *r = (score_reader){ .model = l->model, .team = l->team, .block_tokens = s->block_tokens, .rows_max = s->rows_max };
     if (c->limit > 0 && s->context > c->limit)
         return cli_fail("reading %d tokens: the model's %s ends its context at %d, more is not offered", s->context,
                         c->limit_key, c->limit);
@@ -63,11 +65,6 @@ void score_close(score_reader *r) {
     free(r->logits);
 }
 
-int score_seek(score_reader *r, int n) {
-    kvt_status status = kvt_seq_truncate(r->cache, r->seq, n);
-    return status == KVT_OK ? CLI_DONE : cli_fail("going back in the text: %s", kvt_status_text(status));
-}
-
 static int read_from(score_reader *r, const int32_t *tokens, int n, int first_wanted) {
     model_step step = { .batch = { 1, &r->seq, &n }, .tokens = tokens, .wanted = r->rows + first_wanted,
                         .n_wanted = n - first_wanted, .logits = r->logits };
@@ -83,6 +80,21 @@ int score_read(score_reader *r, const int32_t *tokens, int n) {
 
 int score_read_last(score_reader *r, const int32_t *tokens, int n) {
     return read_from(r, tokens, n, n - 1);
+}
+
+int score_seek(score_reader *r, int n) {
+    int32_t tokens[BLOCK_MOST];
+    int first = n - n % r->block_tokens;
+    /* A block in codes is kept whole or not at all: what is given up with it is read again. */
+    kvt_status status = kvt_seq_tokens(r->cache, r->seq, first, n - first, tokens);
+    if (status == KVT_OK) status = kvt_seq_truncate(r->cache, r->seq, n);
+    if (status != KVT_OK) return cli_fail("going back in the text: %s", kvt_status_text(status));
+    for (int at = kvt_seq_length(r->cache, r->seq); at < n;) {
+        int rows = n - at < r->rows_max ? n - at : r->rows_max;
+        if (score_read_last(r, tokens + at - first, rows) != CLI_DONE) return CLI_FAILED;
+        at += rows;
+    }
+    return CLI_DONE;
 }
 
 /* -------------------------------------------------------------------------------------------------- the rows */

@@ -20,6 +20,7 @@ typedef struct score_reader {
     kvt_cache *cache;
     model_state *state;
     kvt_seq seq;
+    int block_tokens, rows_max;
     int *rows;     /* [rows_max] 0, 1, 2, ... */
     float *logits; /* [rows_max][n_vocab] of the last step */
     format_cost cost; /* of the cache */

@@ -293,9 +293,13 @@ kvt_status engine_truncate(engine *e, int seq, int n_tokens) {
     sequence *s = find(e, seq);
     if (!s) return KVT_E_SEQUENCE;
     if (n_tokens < 1 || n_tokens > s->n_tokens) return KVT_E_ARGUMENT;
-    /* The last token is computed again: its logits are not kept. */
-    if (s->cached != KVT_SEQ_NONE && kvt_seq_length(e->cache, s->cached) >= n_tokens)
+    /* The last token is computed again: its logits are not kept. Of a block in codes the cache keeps none or all, and
+     * what it gave up is read again as a prompt is. */
+    int kept = engine_cached(e, seq);
+    if (kept >= n_tokens) {
         TRY(kvt_seq_truncate(e->cache, s->cached, n_tokens - 1));
+        if (kvt_seq_length(e->cache, s->cached) < n_tokens - 1) s->started = false;
+    }
     s->n_tokens = n_tokens;
     s->n_done = 0;
     s->row = -1;

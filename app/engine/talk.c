@@ -138,17 +138,20 @@ static kvt_status move_to(talk *t, const token_list *wanted, int common) {
 }
 
 /* Make the sequence what the turns say: cut it where it begins to differ, append the rest. *common: tokens that stayed,
- * NULL where nobody asks. */
+ * NULL where nobody asks; a cut in a block of codes costs more of them than the last one, which is always computed
+ * anew. */
 static kvt_status settle(talk *t, int *common, error_text *err) {
     token_list wanted = { 0 };
     kvt_status status = wanted_tokens(t, &wanted);
-    int n = 0;
+    int n = 0, lost = 0;
     if (status == KVT_OK) {
         n = tokens_common(t, &wanted);
+        int held = talk_cached(t) < n ? talk_cached(t) : n;
         status = move_to(t, &wanted, n);
+        lost = held - talk_cached(t);
     }
     token_list_free(&wanted);
-    if (common) *common = n;
+    if (common) *common = lost > 1 ? n - (lost - 1) : n;
     if (status == KVT_OK) return KVT_OK;
     forget_all(t); /* what it holds is not known: the next change reads everything again */
     return engine_fail(err, status, "the conversation cannot be put into the cache: %s", kvt_status_text(status));

@@ -37,7 +37,7 @@ void talk_close(talk *t); /* NULL is fine */
 /* ------------------------------------------------------------------------------------------- changing it */
 
 /* What a change cost the conversation: the oldest turns that left to make room, and the tokens of what stays that the
- * cache has to read again, because they stand elsewhere now. */
+ * cache has to read again, because they stand elsewhere now, or in a block of codes that was cut. */
 typedef struct talk_change {
     size_t n_turns;
     int n_tokens, n_again;
