@@ -3,6 +3,7 @@
 #include "kernel.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,3 +91,39 @@ const kernels *kernels_of(const char *cpu) {
 }
 
 const char *kvt_cpu(void) { return kernels_get()->cpu; }
+
+/* ---------------------------------------------------------------------------------------- what a format runs on */
+
+/* The lowest path that has the function at this place of the table: it was written there, whoever else uses it. */
+static int path_of(size_t at) {
+    int path = 0;
+    while (memcmp((char *)&table[path] + at, (char *)&table[chosen] + at, sizeof(attn_qk_fn)) != 0) path++;
+    return path;
+}
+
+/* The lowest of the functions that attention over a format is made of. */
+static int path_lowest(int format, kv_kind kind) {
+    size_t f = (size_t)format;
+    const size_t plain[] = {offsetof(kernels, attn_qk) + f * sizeof(attn_qk_fn),
+                            offsetof(kernels, attn_pv) + f * sizeof(attn_pv_fn)},
+                 float8[] = {offsetof(kernels, widen_k) + f * sizeof(float8_widen_fn),
+                             offsetof(kernels, widen_v) + f * sizeof(float8_widen_fn)},
+                 codes[] = {offsetof(kernels, code_qk) + f * sizeof(code_qk_fn),
+                            offsetof(kernels, code_pv) + f * sizeof(code_pv_fn)};
+    const size_t *const places[] = {plain, float8, codes};
+    int qk = path_of(places[kind][0]), pv = path_of(places[kind][1]);
+    return qk < pv ? qk : pv;
+}
+
+const char *kvt_format_path(kvt_format format) {
+    static const char *const text[][N_PATHS] = {
+        [KV_PLAIN] = {"scalar float32", "avx2 float32", "avx512 float32", "avx512bf16 float32"},
+        [KV_FLOAT8] = {"scalar, widened", "avx2, widened", "avx512, widened", "avx512bf16, widened"},
+        [KV_CODES] = {"scalar integers", "avx2 integers", "avx512 vnni", "avx512bf16 vnni"},
+    };
+    const kv_format *f = kv_format_of((int)format);
+    const kernels *k = kernels_get();
+    if (!f) return NULL;
+    if (format == KVT_BF16 && k->attn_qk_pairs) return "avx512bf16 pairs";
+    return text[f->kind][path_lowest((int)format, f->kind)];
+}
