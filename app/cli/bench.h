@@ -6,7 +6,8 @@
 #include "cli.h"
 
 extern const command command_bench, command_bench_reuse, command_bench_memory, command_bench_decode,
-    command_bench_prefill, command_bench_attend, command_bench_share, command_bench_step, command_bench_modes;
+    command_bench_prefill, command_bench_attend, command_bench_share, command_bench_step, command_bench_modes,
+    command_bench_formats;
 
 enum { BENCH_REPEATS = 32 };
 
@@ -80,7 +81,7 @@ void bench_model_close(bench_model *m);
 /* One more token for each of the sequences, with logits of all, committed. */
 int bench_model_step(const bench_model *m, kvt_cache *cache, const kvt_seq *seqs, int n_seqs, bench_times *out);
 
-/* ------------------------------------------------------------------------------------------------ roofline */
+/* ------------------------------------------------------------------------------------ passes in one format */
 
 /* Work, and how long it took. */
 typedef struct bench_work {
@@ -92,6 +93,26 @@ typedef struct bench_token {
     int depth;
     bench_work step, attend; /* the whole forward pass, its attention alone */
 } bench_token;
+
+/* A cache of a model's layers, filled with synthetic keys and values, and what a step needs. */
+typedef struct forward {
+    const loaded *loaded;
+    bench_cache cache;
+    model_state *state;
+    int chunk;
+    int32_t *tokens; /* [chunk] */
+    float *logits;   /* [n_vocab] */
+} forward;
+
+/* Room for sequences of tokens_max tokens; steps of c->chunk, attention alone of rows_max rows too. CLI_DONE, or
+ * CLI_FAILED told on stderr; forward_close in either case. */
+int forward_open(forward *f, const loaded *l, const common_options *c, int tokens_max, int rows_max);
+void forward_close(forward *f);
+/* Medians of so many steps: one more token behind `depth` others; a prompt, in chunks. */
+int forward_decode(forward *f, int depth, int steps, bench_token *out);
+int forward_prefill(forward *f, int n_tokens, int steps, double *median_ms);
+
+/* ------------------------------------------------------------------------------------------------ roofline */
 
 /* What decoding did beside what the machine can do. */
 typedef struct bench_roofline {

@@ -2,10 +2,8 @@
 #include "bench.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/sys.h"
 #include "base/text.h"
 #include "plot/plot.h"
 
@@ -67,90 +65,32 @@ static void prefill_defaults(void *options) {
         (forward_options){ .common = common_options_default(), .list = "512,4096", .steps = 3 };
 }
 
-/* A model, a cache of its layers and what a step needs. */
-typedef struct forward {
+/* A model, passes over a cache, and where to measure. */
+typedef struct measuring {
     loaded loaded;
-    bench_cache cache;
-    model_state *state;
-    int32_t *tokens; /* [chunk] */
-    float *logits;   /* [n_vocab] */
+    forward forward;
     double bandwidth;
     int list[OPTION_LIST_MAX], n_list;
-} forward;
+} measuring;
 
-static int forward_open(forward *f, const forward_options *o, int slack) {
-    int most = 0, chunk = o->common.chunk, rows = chunk;
-    f->n_list = option_list(o->list, f->list);
-    for (int i = 0; i < f->n_list; i++)
-        if (f->list[i] > most) most = f->list[i];
+static int measuring_open(measuring *m, const forward_options *o, int slack) {
+    int most = 0;
+    m->n_list = option_list(o->list, m->list);
+    for (int i = 0; i < m->n_list; i++)
+        if (m->list[i] > most) most = m->list[i];
     if (o->plot && most < 2 * ROOF_ROWS) most = 2 * ROOF_ROWS;
-    if (o->plot && rows < ROOF_ROWS) rows = ROOF_ROWS;
-    int status = loaded_open(&f->loaded, &o->common);
+    int status = loaded_open(&m->loaded, &o->common);
     if (status != CLI_DONE) return status;
-    const model_config *c = model_config_of(f->loaded.model);
-    f->bandwidth = bench_bandwidth(f->loaded.team);
-    status = bench_cache_open(&f->cache, c, f->loaded.team, &o->common, most + slack, rows);
-    if (status != CLI_DONE) return status;
-    f->tokens = malloc((size_t)chunk * sizeof *f->tokens);
-    f->logits = malloc((size_t)c->n_vocab * sizeof *f->logits);
-    bool taken = f->tokens && f->logits;
-    if (!taken || model_state_new(&f->state, f->loaded.model, chunk, most + slack, common_math(&o->common),
-                                  f->loaded.team) != KVT_OK)
-        return cli_fail("no memory for steps of %d tokens", chunk);
-    for (int i = 0; i < chunk; i++) f->tokens[i] = (int32_t)((i * 7919 + 17) % c->n_vocab);
-    return CLI_DONE;
+    m->bandwidth = bench_bandwidth(m->loaded.team);
+    return forward_open(&m->forward, &m->loaded, &o->common, most + slack, o->plot ? ROOF_ROWS : 0);
 }
 
-static void forward_close(forward *f) {
-    model_state_free(f->state);
-    bench_cache_close(&f->cache);
-    loaded_close(&f->loaded);
-    free(f->tokens);
-    free(f->logits);
-}
-
-/* n_rows new tokens with logits of the last one; milliseconds, below 0: it failed. */
-static double step_ms(forward *f, int n_rows) {
-    int last = n_rows - 1;
-    model_step step = { .batch = { 1, &f->cache.seq, &n_rows }, .tokens = f->tokens, .wanted = &last, .n_wanted = 1 };
-    step.logits = f->logits;
-    uint64_t start = sys_now_ns();
-    kvt_status status = kvt_reserve(f->cache.cache, &step.batch);
-    if (status == KVT_OK) status = model_forward(f->state, f->cache.cache, &step);
-    if (status == KVT_OK) status = kvt_commit(f->cache.cache, &step.batch, f->tokens);
-    if (status == KVT_OK) return bench_ms_since(start);
-    kvt_abort(f->cache.cache, &step.batch);
-    cli_fail("a step failed: %s", kvt_status_text(status));
-    return -1;
+static void measuring_close(measuring *m) {
+    forward_close(&m->forward);
+    loaded_close(&m->loaded);
 }
 
 /* --------------------------------------------------------------------------------------------------- decode */
-
-static int decode_measure(forward *f, int depth, int steps, bench_token *out) {
-    double ms[BENCH_REPEATS], attend[BENCH_REPEATS];
-    int status = bench_cache_fill(&f->cache, depth);
-    /* The first step warms up; each is dropped again, so that all are at the same depth. */
-    for (int i = -1; i < steps && status == CLI_DONE; i++) {
-        double whole = step_ms(f, 1);
-        if (whole >= 0) status = bench_cache_fill(&f->cache, depth);
-        double alone = whole >= 0 && status == CLI_DONE ? bench_attend_ms(&f->cache, 1) : -1;
-        if (alone < 0) return CLI_FAILED;
-        if (i < 0) continue;
-        ms[i] = whole;
-        attend[i] = alone;
-    }
-    if (status != CLI_DONE) return status;
-    model_products products = model_products_of(f->loaded.model);
-    const model_config *c = &f->cache.config;
-    *out = (bench_token){ .depth = depth };
-    out->attend.flop = bench_attend_flop(c, depth, 1) * c->n_layers;
-    out->attend.bytes = (double)f->cache.bytes_per_token * (depth + 1);
-    out->attend.ms = bench_median(attend, steps);
-    out->step.flop = out->attend.flop + 2 * (double)products.n_weights;
-    out->step.bytes = out->attend.bytes + (double)products.packed_bytes;
-    out->step.ms = bench_median(ms, steps);
-    return CLI_DONE;
-}
 
 static void decode_tell(const bench_token *t, double bandwidth, bool json, json_t *rows) {
     double ms = t->step.ms, rate = t->attend.bytes / t->attend.ms * 1e3;
@@ -166,16 +106,16 @@ static void decode_tell(const bench_token *t, double bandwidth, bool json, json_
 }
 
 /* The best that attention of many tokens over a short context reaches: the arithmetic roof of the picture. */
-static int prefill_attend(forward *f, bench_work *out) {
-    const model_config *c = &f->cache.config;
-    int status = bench_cache_fill(&f->cache, ROOF_ROWS);
+static int prefill_attend(bench_cache *b, bench_work *out) {
+    const model_config *c = &b->config;
+    int status = bench_cache_fill(b, ROOF_ROWS);
     for (int i = 0; i < ROOF_REPEATS && status == CLI_DONE; i++) {
-        double ms = bench_attend_ms(&f->cache, ROOF_ROWS);
+        double ms = bench_attend_ms(b, ROOF_ROWS);
         if (ms < 0) return CLI_FAILED;
         if (i == 0 || ms < out->ms) out->ms = ms;
     }
     out->flop = bench_attend_flop(c, ROOF_ROWS, ROOF_ROWS) * c->n_layers;
-    out->bytes = (double)f->cache.bytes_per_token * 2 * ROOF_ROWS;
+    out->bytes = (double)b->bytes_per_token * 2 * ROOF_ROWS;
     return status;
 }
 
@@ -189,7 +129,7 @@ static bool title_of(const loaded *l, byte_list *out) {
     return utf8_repair(line, strlen(line) + 1, out) == KVT_OK;
 }
 
-static int decode_plot(forward *f, const forward_options *o, bench_roofline *r) {
+static int decode_plot(measuring *f, const forward_options *o, bench_roofline *r) {
     char machine[160];
     byte_list title = { 0 };
     engine_options e = common_engine_options(&o->common);
@@ -197,7 +137,7 @@ static int decode_plot(forward *f, const forward_options *o, bench_roofline *r) 
              kvt_cpu(), kvt_workers_count(f->loaded.team), kvt_format_name(e.k_format), kvt_format_name(e.v_format));
     r->bandwidth = f->bandwidth;
     r->prefill_rows = ROOF_ROWS;
-    int status = prefill_attend(f, &r->prefill);
+    int status = prefill_attend(&f->forward.cache, &r->prefill);
     if (status == CLI_DONE && !title_of(&f->loaded, &title)) status = cli_fail("no memory for the picture's title");
     r->model = title.at;
     r->machine = machine;
@@ -206,7 +146,7 @@ static int decode_plot(forward *f, const forward_options *o, bench_roofline *r) 
     return status;
 }
 
-static int decode_run(forward *f, const forward_options *o, json_t *rows) {
+static int decode_run(measuring *f, const forward_options *o, json_t *rows) {
     bench_roofline roofline = { 0 };
     bool json = o->common.json;
     if (!json)
@@ -215,7 +155,7 @@ static int decode_run(forward *f, const forward_options *o, json_t *rows) {
                "reads", "GB/s", "of read");
     for (int i = 0; i < f->n_list; i++) {
         bench_token *t = &roofline.tokens[roofline.n_tokens++];
-        if (decode_measure(f, f->list[i], o->steps, t) != CLI_DONE) return CLI_FAILED;
+        if (forward_decode(&f->forward, f->list[i], o->steps, t) != CLI_DONE) return CLI_FAILED;
         decode_tell(t, f->bandwidth, json, rows);
     }
     int status = json ? json_print(bench_json("bench decode", f->loaded.team, f->bandwidth, json_incref(rows)))
@@ -227,12 +167,12 @@ static int decode_command(const void *options) {
     const forward_options *o = options;
     if (o->plot && !plot_named(o->plot))
         return cli_usage("bench decode", "--plot wants a name that ends in .svg or .png, not \"%s\"", o->plot);
-    forward f = { 0 };
+    measuring f = { 0 };
     json_t *rows = json_array();
-    int status = forward_open(&f, o, 1);
+    int status = measuring_open(&f, o, 1);
     if (status == CLI_DONE) status = decode_run(&f, o, rows);
     json_decref(rows);
-    forward_close(&f);
+    measuring_close(&f);
     return status;
 }
 
@@ -250,34 +190,18 @@ const command command_bench_decode = {
 
 /* -------------------------------------------------------------------------------------------------- prefill */
 
-static int prefill_measure(forward *f, int n_tokens, const forward_options *o, double *median) {
-    double ms[BENCH_REPEATS];
-    for (int i = -1; i < o->steps; i++) { /* the first one warms up */
-        double sum = 0;
-        if (bench_cache_fill(&f->cache, 0) != CLI_DONE) return CLI_FAILED;
-        for (int done = 0; done < n_tokens; done += o->common.chunk) {
-            double t = step_ms(f, n_tokens - done < o->common.chunk ? n_tokens - done : o->common.chunk);
-            if (t < 0) return CLI_FAILED;
-            sum += t;
-        }
-        if (i >= 0) ms[i] = sum;
-    }
-    *median = bench_median(ms, o->steps);
-    return CLI_DONE;
-}
-
 static int prefill_command(const void *options) {
     const forward_options *o = options;
-    forward f = { 0 };
+    measuring f = { 0 };
     json_t *rows = json_array();
-    int status = forward_open(&f, o, 0);
+    int status = measuring_open(&f, o, 0);
     if (status == CLI_DONE && !o->common.json)
         printf("%s, %d threads, chunks of %d, read bandwidth %.1f GB/s\n%8s %10s %10s\n", kvt_cpu(),
                kvt_workers_count(f.loaded.team), o->common.chunk, f.bandwidth / 1e9, "tokens", "ms", "tokens/s");
     for (int i = 0; i < f.n_list && status == CLI_DONE; i++) {
         double ms;
         int n = f.list[i];
-        status = prefill_measure(&f, n, o, &ms);
+        status = forward_prefill(&f.forward, n, o->steps, &ms);
         if (status != CLI_DONE) break;
         if (o->common.json)
             json_array_append_new(rows,
@@ -288,7 +212,7 @@ static int prefill_command(const void *options) {
         status = json_print(bench_json("bench prefill", f.loaded.team, f.bandwidth, json_incref(rows)));
     else if (status == CLI_DONE) status = cli_flush();
     json_decref(rows);
-    forward_close(&f);
+    measuring_close(&f);
     return status;
 }
 

@@ -44,13 +44,14 @@ typedef struct sampling_texts {
 
 /* Rows for the table of a command whose struct T has `common_options common`, and where it samples `sample_options
  * sampling` and `sampling_texts texts`; written down in rows.c. */
-extern const option_rows rows_model, rows_sampling, rows_sampling_texts, rows_cache, rows_formats, rows_machine,
-    rows_threads, rows_chunk, rows_json;
+extern const option_rows rows_model, rows_sampling, rows_sampling_texts, rows_cache, rows_blocks, rows_formats,
+    rows_machine, rows_threads, rows_chunk, rows_json;
 #define OPTION_MODEL(T) OPTION_ROWS_OF(rows_model, T, common)
 #define OPTION_SAMPLING(T) OPTION_ROWS_OF(rows_sampling, T, sampling)
 #define OPTION_SAMPLING_TEXTS(T) OPTION_ROWS_OF(rows_sampling_texts, T, texts)
-#define OPTION_CACHE_ALL(T) OPTION_ROWS_OF(rows_cache, T, common), OPTION_ROWS_OF(rows_formats, T, common)
-#define OPTION_FORMATS(T) OPTION_ROWS_OF(rows_formats, T, common)
+#define OPTION_BLOCKS(T) OPTION_ROWS_OF(rows_blocks, T, common)
+#define OPTION_FORMATS(T) OPTION_BLOCKS(T), OPTION_ROWS_OF(rows_formats, T, common)
+#define OPTION_CACHE_ALL(T) OPTION_ROWS_OF(rows_cache, T, common), OPTION_FORMATS(T)
 #define OPTION_MACHINE(T) OPTION_ROWS_OF(rows_machine, T, common), OPTION_ROWS_OF(rows_threads, T, common)
 #define OPTION_THREADS(T) OPTION_ROWS_OF(rows_threads, T, common)
 #define OPTION_CHUNK(T) OPTION_ROWS_OF(rows_chunk, T, common)

@@ -19,6 +19,7 @@ const command *const commands[] = {
     &command_bench_share,
     &command_bench_step,
     &command_bench_modes,
+    &command_bench_formats,
     &command_help,
     &command_manual,
     &command_completion,

@@ -57,16 +57,20 @@ static const option cache_table[] = {
 };
 const option_rows rows_cache = ROWS(cache_table);
 
-static const option formats_table[] = {
+static const option blocks_table[] = {
     { "--block", "16|32|64", OPTION_CHOICE, offsetof(common_options, block), "tokens of a block" },
+    { "--hot", "TOKENS", OPTION_INT, offsetof(common_options, hot),
+      "first tokens that keep 16 or 32 bits, in whole blocks, where the format has fewer", 0, 1 << 30 },
+};
+const option_rows rows_blocks = ROWS(blocks_table);
+
+static const option formats_table[] = {
     { "--kv", "FORMAT", OPTION_WORD, offsetof(common_options, kv), "format of keys and values",
       .word_at = format_pair_word,
       .more = "kNvM are codes of N bits for keys and of M bits for values. Formats below 16 bits are for blocks that "
               "are full: the block that is being filled, and the first ones, have 16 or 32 bits." },
     { "--k", "FORMAT", OPTION_WORD, offsetof(common_options, k), "format of keys alone", .word_at = format_word },
     { "--v", "FORMAT", OPTION_WORD, offsetof(common_options, v), "format of values alone", .word_at = format_word },
-    { "--hot", "TOKENS", OPTION_INT, offsetof(common_options, hot),
-      "first tokens that keep 16 or 32 bits, in whole blocks, where the format has fewer", 0, 1 << 30 },
 };
 const option_rows rows_formats = ROWS(formats_table);
 
