@@ -43,8 +43,9 @@ WORD void store_pairs(float *s, vf w) {
 
 static void softmax_narrow_pairs(const attn_row *row) {
     softmax_begin(row);
-    if (softmax_how(row) == NARROW_WEIGHT) softmax_pairs(row, NARROW_WEIGHT);
-    else softmax_pairs(row, NARROW_ANY);
+    if (row->v_scale) softmax_pairs(row, NARROW_ANY, row->v_scale);
+    else if (softmax_how(row) == NARROW_WEIGHT) softmax_pairs(row, NARROW_WEIGHT, NULL);
+    else softmax_pairs(row, NARROW_ANY, NULL);
 }
 
 void attn_avx512bf16(kernels *k) {

@@ -31,11 +31,12 @@
 
 static void softmax(const attn_row *row) {
     softmax_begin(row);
-    switch (softmax_how(row)) {
-    case NARROW_NOT: softmax_pairs(row, NARROW_NOT); break;
-    case NARROW_WEIGHT: softmax_pairs(row, NARROW_WEIGHT); break;
-    default: softmax_pairs(row, NARROW_ANY);
-    }
+    const int how = softmax_how(row);
+    if (row->v_scale && row->narrow) softmax_pairs(row, NARROW_ANY, row->v_scale);
+    else if (row->v_scale) softmax_pairs(row, NARROW_NOT, row->v_scale);
+    else if (how == NARROW_NOT) softmax_pairs(row, NARROW_NOT, NULL);
+    else if (how == NARROW_WEIGHT) softmax_pairs(row, NARROW_WEIGHT, NULL);
+    else softmax_pairs(row, NARROW_ANY, NULL);
 }
 
 static void merge(int dim, float *M, float *L, float *O, float m, float l, const float *o) {

@@ -81,7 +81,15 @@ static void pv_f32(const attn_pv_args *a) { pv(ELEMENT_F32, a); }
 /* Score (and weight) of token t of the step. */
 static float *score(const attn_row *row, int t) { return row->s + t / TILE * (ATTN_ROWS * TILE) + t % TILE; }
 
+/* What all tokens of a row's step are multiplied by, if anything. */
+static void scale_tokens(const attn_row *row, const uint16_t *const *by) {
+    for (int t = 0; by && t < row->n_pairs * 2 * TILE; t++) {
+        *score(row, t) = *score(row, t) * bf16_to_f32(by[t / TILE][t % TILE]);
+    }
+}
+
 static void softmax(const attn_row *row) {
+    scale_tokens(row, row->k_scale);
     float top = -INFINITY;
     for (int t = 0; t < row->n_visible; t++) {
         if (*score(row, t) > top) top = *score(row, t);
@@ -102,6 +110,7 @@ static void softmax(const attn_row *row) {
             row->l[i] = row->l[i] + (*score(row, 2 * pair * TILE + i) + *score(row, (2 * pair + 1) * TILE + i));
         }
     }
+    scale_tokens(row, row->v_scale);
     for (int t = 0; row->narrow && t < row->n_pairs * 2 * TILE; t++) *score(row, t) = scalar_narrow(*score(row, t));
 }
 

@@ -47,7 +47,8 @@ WORD vf softmax_narrow(vf p, const int how) {
     return how == NARROW_NOT ? p : how == NARROW_WEIGHT ? vf_narrow_weight(p) : vf_narrow(p);
 }
 
-WORD void softmax_pairs(const attn_row *row, const int how) { /* pairs of tiles */
+/* v_scale: the row's, or a constant NULL. */
+WORD void softmax_pairs(const attn_row *row, const int how, const uint16_t *const *v_scale) { /* pairs of tiles */
     const vf c = vf_set1(row->c), m = vf_set1(-*row->m);
     vf l = vf_load(row->l);
     float *s = row->s;
@@ -55,20 +56,33 @@ WORD void softmax_pairs(const attn_row *row, const int how) { /* pairs of tiles 
         const int left = row->n_visible - pair * 2 * TILE;
         vf a = softmax_weights(s, c, m, left), b = softmax_weights(s + ATTN_ROWS * TILE, c, m, left - TILE);
         l = vf_add(l, vf_add(a, b));
+        if (v_scale) {
+            a = vf_mul(a, vf_widen_bf16(v_scale[2 * pair]));
+            b = vf_mul(b, vf_widen_bf16(v_scale[2 * pair + 1]));
+        }
         STORE_WEIGHTS(s, softmax_narrow(a, how));
         STORE_WEIGHTS(s + ATTN_ROWS * TILE, softmax_narrow(b, how));
     }
     vf_store(row->l, l);
 }
 
-/* Exponents are at most 8, and as much more as the largest score was rounded: little, unless it is enormous. */
+/* Of weights that are not scaled: exponents are at most 8, and as much more as the largest score was rounded: little,
+ * unless it is enormous. */
 static int softmax_how(const attn_row *row) {
     if (!row->narrow) return NARROW_NOT;
     return *row->m > -0x1p30f && *row->m < 0x1p30f ? NARROW_WEIGHT : NARROW_ANY;
 }
 
+static void softmax_scale(const attn_row *row) {
+    float *s = row->s;
+    for (int t = 0; t < 2 * row->n_pairs; t++, s += ATTN_ROWS * TILE) {
+        vf_store(s, vf_mul(vf_load(s), vf_widen_bf16(row->k_scale[t])));
+    }
+}
+
 /* The maximum, before the weights. */
 static void softmax_begin(const attn_row *row) {
+    if (row->k_scale) softmax_scale(row);
     float top = softmax_top(row) * row->c;
     if (!(top <= *row->m + 8)) softmax_raise(row, top);
 }

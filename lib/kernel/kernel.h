@@ -71,6 +71,9 @@ typedef struct attn_row {
     float c;
     float *m, *l, *o;
     int dim;
+    /* [2 * n_pairs] bf16 [16] by which a tile's scores are multiplied first, and its weights when they were summed and
+     * before they are narrowed; NULL: by 1. */
+    const uint16_t *const *k_scale, *const *v_scale;
 } attn_row;
 typedef void (*attn_softmax_fn)(const attn_row *row);
 
@@ -287,8 +290,7 @@ void attn_avx512bf16(kernels *k);
  * does not see are finite: they meet a weight of 0. */
 typedef struct attn_segment {
     const void *const *k_tile; /* [n_heads][SEGMENT_TILES] tiles of the segment, of which n_tokens tokens are used */
-    const void *const *v_tile; /* [n_heads][SEGMENT_TILES]; where a head's count of tiles is odd, one more that points
-                                  to any tile of finite values: its weights are 0 */
+    const void *const *v_tile; /* [n_heads][SEGMENT_TILES] */
     int sealed_from, sealed_to; /* tokens of the segment that lie in sealed records, whole blocks of block_tiles
                                    tiles: there k_tile and v_tile are tiles of the records. Others are hot tiles */
     int block_tiles;
@@ -306,10 +308,13 @@ typedef struct attn_segment {
 } attn_segment;
 
 enum {
-    /* Tiles are read in one order. Prefetching runs this many ahead: half as many do not hide the memory's latency,
-     * twice as many are more than can be under way at once. */
+    /* Tiles are read in one order. Prefetching runs this many of 16 bits ahead, and of shorter ones as many more as
+     * keep the distance: half of it does not hide the memory's latency, twice of it is more than can be under way at
+     * once. */
     ATTN_AHEAD = 4,
-    ATTN_STREAM = ATTN_ROWS * 2 * SEGMENT_TILES + ATTN_AHEAD
+    ATTN_AHEAD_MAX = 32,
+    ATTN_STREAM = ATTN_ROWS * 2 * (SEGMENT_TILES + 4) + ATTN_AHEAD_MAX,
+    ATTN_WIDENED_BYTES = 2 * TILE * ATTN_DIM_MAX * 2,
 };
 
 /* Scratch of one worker. */
@@ -317,8 +322,14 @@ typedef struct attn_scratch {
     _Alignas(64) float s[STEP_TILES][ATTN_ROWS * TILE];
     _Alignas(64) float l[ATTN_ROWS][TILE];
     _Alignas(64) float q[ATTN_DIM_MAX / 2][ATTN_ROWS][2];
+    _Alignas(64) uint8_t widened[ATTN_WIDENED_BYTES]; /* tiles of float8 as tiles of bf16 */
+    const void *widened_tile[STEP_TILES];
+    code_queries code_q;
+    code_weights code_p;
+    float centre[SEGMENT_TILES][ATTN_ROWS];                    /* of each block */
+    const float *centre_of[ATTN_ROWS][SEGMENT_TILES];          /* of each head's tile */
+    const uint16_t *k_scale[ATTN_ROWS * SEGMENT_TILES], *v_scale[ATTN_ROWS * SEGMENT_TILES];
     const void *stream[ATTN_STREAM];
-    size_t ahead_bytes; /* of a tile in stream that are prefetched */
 } attn_scratch;
 
 /* Partial result per row, heads outside: m, l [n_heads * n_rows], o [n_heads * n_rows][dim_v]. A row that sees none of

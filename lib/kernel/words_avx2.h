@@ -54,6 +54,11 @@ WORD void vf_load_bf16(const void *line, vf *even, vf *odd) {
     *even = (vf){even8(x), even8(y)};
     *odd = (vf){odd8(x), odd8(y)};
 }
+/* 16 consecutive bf16. */
+WORD vf vf_widen_bf16(const void *p) {
+    const __m128i *h = p;
+    return (vf){even8(_mm256_cvtepu16_epi32(_mm_loadu_si128(h))), even8(_mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1)))};
+}
 /* 16 consecutive f16. */
 WORD vf vf_load_f16(const void *p) {
     const __m128i *h = p;

@@ -39,6 +39,10 @@ WORD void vf_load_bf16(const void *line, vf *even, vf *odd) {
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));
 }
+/* 16 consecutive bf16. */
+WORD vf vf_widen_bf16(const void *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
 /* 16 consecutive f16. */
 WORD vf vf_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 /* Round to bf16 values, nearest even. Inputs are finite, not denormal. */
