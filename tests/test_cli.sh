@@ -32,7 +32,7 @@ for math in fast accurate exact; do [ -f "$model" ] && paths "default-$math" "Th
 # ---- JSON.
 status 0 "json" tiny_run -p "Once upon a time" -n 9 --json
 says "set(o) == set('model arch math load_ms text tokens samples finish_reason prompt_tokens cached_tokens completion_tokens positions_computed ttft_ms tpot_ms prefill_tokens_per_s decode_tokens_per_s threads cpu cache'.split())" "fields"
-says "set(o['cache']) == set('kind k_format v_format block_tokens bytes_per_token bytes_used bytes_reserved blocks_used blocks_shared'.split())" "cache fields"
+says "set(o['cache']) == set('kind k_format v_format bits_per_element bytes_hot block_tokens bytes_per_token bytes_used bytes_reserved blocks_used blocks_shared'.split())" "cache fields"
 says "set(o['samples'][0]) == {'text', 'tokens', 'finish_reason'} and o['samples'][0]['tokens'] == o['tokens']" "samples"
 says "o['positions_computed'] == o['prompt_tokens'] + o['completion_tokens'] - 1" "positions with a cache"
 says "o['completion_tokens'] == len(o['tokens']) and o['finish_reason'] in ('length', 'stop')" "counts"

@@ -163,7 +163,8 @@ static int pictures(const planning *p) {
 static int plan(planning *p) {
     char advice[8192];
     engine_options e = common_engine_options(&p->opt->common);
-    p->options = (capacity_options){ .k_format = e.k_format, .v_format = e.v_format, .block_tokens = e.block_tokens };
+    p->options = (capacity_options){ .k_format = e.k_format, .v_format = e.v_format, .block_tokens = e.block_tokens,
+                                      .hot_tokens = e.hot_tokens };
     int status = plan_shape(p);
     if (status == CLI_DONE) status = sizes_pick(p);
     if (status != CLI_DONE) return status;

@@ -8,6 +8,7 @@ typedef struct figures {
     engine_options opt;
     engine_counters count;
     kvt_stats cache; /* at its fullest */
+    size_t bytes_hot; /* kept for tokens in 16 or 32 bits beside codes */
     int n_answers;
     uint64_t prompt_tokens, completion_tokens;
     uint64_t positions_without; /* what these answers cost where nothing is kept */
@@ -43,7 +44,9 @@ static double decode_rate_of(const run_report *r, int n_answers) {
 
 static figures figures_of(const run_report *r) {
     figures f = { .opt = *engine_options_of(r->engine), .count = engine_counted(r->engine) };
+    kvt_bytes_info info = { 0 };
     f.cache = engine_fullest(r->engine);
+    if (engine_bytes(r->loaded->model, &f.opt, &info) == KVT_OK) f.bytes_hot = info.bytes_hot;
     f.n_answers = r->n_prompts * r->n_samples;
     for (int i = 0; i < r->n_prompts; i++) f.prompt_tokens += (uint64_t)r->prompts[i].n_tokens;
     for (int i = 0; i < f.n_answers; i++) {
@@ -64,8 +67,8 @@ static figures figures_of(const run_report *r) {
 static void cache_lines(const figures *f) {
     const kvt_stats *c = &f->cache;
     const char *k = kvt_format_name(f->opt.k_format), *v = kvt_format_name(f->opt.v_format);
-    fprintf(stderr, "  cache    %s, keys %s, values %s: %s bytes per token", kvt_cache_kind_name(f->opt.kind), k, v,
-            show_count(c->bytes_per_token).text);
+    fprintf(stderr, "  cache    %s, keys %s, values %s: %s bytes per token, %.4g bits per element",
+            kvt_cache_kind_name(f->opt.kind), k, v, show_count(c->bytes_per_token).text, c->bits_per_element);
     if (f->opt.kind == KVT_NONE) {
         fprintf(stderr, "; nothing is kept\n");
         return;
@@ -164,9 +167,10 @@ static json_t *json_samples(const run_report *r, int n_answers) {
 
 static json_t *json_cache(const figures *f) {
     const kvt_stats *c = &f->cache;
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I}", "kind", kvt_cache_kind_name(f->opt.kind),
+    return json_pack("{s:s, s:s, s:s, s:f, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "kind", kvt_cache_kind_name(f->opt.kind),
                      "k_format", kvt_format_name(f->opt.k_format), "v_format", kvt_format_name(f->opt.v_format),
-                     "block_tokens", f->opt.block_tokens, "bytes_per_token", (json_int_t)c->bytes_per_token,
+                     "bits_per_element", c->bits_per_element, "bytes_hot", (json_int_t)f->bytes_hot, "block_tokens",
+                     f->opt.block_tokens, "bytes_per_token", (json_int_t)c->bytes_per_token,
                      "bytes_used", (json_int_t)c->bytes_used, "bytes_reserved", (json_int_t)c->bytes_reserved,
                      "blocks_used", (json_int_t)c->blocks_used, "blocks_shared", (json_int_t)c->blocks_shared);
 }

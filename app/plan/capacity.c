@@ -76,9 +76,9 @@ double capacity_rows_bytes(const shape *s, const capacity_options *opt) {
     return 4 * (opt->chunk * row + (double)opt->sequences * s->n_vocab);
 }
 
-/* What the library asks for beside keys and values, if it opens such a cache; 0: it does not know these layers, or so
- * many sequences. */
-static double beside_cache(const shape *s, const capacity_options *opt) {
+/* What the library asks for beside `reserved` bytes of keys and values, if it opens such a cache; 0: it does not know
+ * these layers, or so many sequences. */
+static double beside_cache(const shape *s, const capacity_options *opt, size_t reserved) {
     kvt_options o = kvt_options_default();
     kvt_bytes_info info = { 0 };
     kvt_layer *layers = s->n_groups == 1 ? calloc((size_t)s->n_layers, sizeof *layers) : NULL;
@@ -88,12 +88,13 @@ static double beside_cache(const shape *s, const capacity_options *opt) {
     o.k_format = opt->k_format;
     o.v_format = opt->v_format;
     o.block_tokens = opt->block_tokens;
+    o.hot_tokens = opt->hot_tokens;
     o.sequences_max = opt->sequences < INT32_MAX ? (int)opt->sequences : INT32_MAX;
     o.tokens_max = (int)opt->tokens;
     o.batch_tokens_max = opt->chunk;
     kvt_status status = layers ? kvt_bytes(&o, &info) : KVT_E_UNSUPPORTED;
     free(layers);
-    return status == KVT_OK ? (double)(info.bytes_total - info.bytes_cache) : 0;
+    return status == KVT_OK ? (double)info.bytes_total - (double)reserved : 0;
 }
 
 /* The plan's numbers that are bytes, for so many tokens and sequences. */
@@ -104,7 +105,7 @@ static kvt_status needed(const shape *s, const capacity_options *opt, int64_t to
     o.sequences = sequences;
     TRY(capacity_bytes_of(s, opt, tokens, sequences, &out->bytes));
     out->weights = s->weights_bytes;
-    out->tables = beside_cache(s, &o);
+    out->tables = beside_cache(s, &o, out->bytes.reserved);
     out->scratch = capacity_rows_bytes(s, &o) + out->tables;
     out->needed = out->weights + out->scratch + (double)out->bytes.reserved;
     return KVT_OK;

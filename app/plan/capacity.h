@@ -11,7 +11,7 @@ enum { CAPACITY_MOST = 1 << 30 }; /* tokens of a sequence, and sequences; more i
 
 typedef struct capacity_options {
     kvt_format k_format, v_format;
-    int block_tokens;
+    int block_tokens, hot_tokens;
     int64_t tokens, sequences; /* what is planned for, 1 .. CAPACITY_MOST each */
     int64_t answer;            /* of the tokens, those that are answered, 0 .. tokens - 1 */
     int chunk;                 /* tokens of a step of a prompt */
@@ -42,7 +42,7 @@ int64_t capacity_tokens_within(const shape *s, const capacity_options *opt, int6
 typedef struct capacity {
     capacity_bytes bytes;
     double weights, scratch, needed; /* bytes; needed is these and the cache in whole blocks */
-    double tables; /* of scratch, the library's: block tables, and what its attention works in */
+    double tables; /* of scratch, the library's: block tables, what its attention works in, hot places of a step */
     double spare;                    /* memory - needed; 0 where the memory is not told */
 
     /* In the memory, beside weights and the scratch of so many: 0: not even one; -1: not told; CAPACITY_MOST: that many
