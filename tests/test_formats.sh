@@ -20,12 +20,16 @@ says "(o['k_format'], o['v_format']) == ('int4', 'int4') and o['bytes_per_token'
 status 0 "inspect" "$kvtile" inspect -m "$tiny" --json
 says "[f['format'] for f in o['cache_formats']] == '$rows'.split()" "inspect has each"
 
+head -c 200 LICENSE >"$dir/text"
+
 # ---- Side by side.
 bench() { "$kvtile" bench formats -m "$tiny" --depth 40 --tokens 20 --steps 1 "$@"; }
 status 0 "bench formats" bench --formats bf16,f32 --json
 says "[r['format'] for r in o['rows']] == ['bf16', 'f32'] and o['bandwidth_read'] > 0" "bench formats"
 says "set(o['rows'][0]) == set('format k_format v_format bits_per_element bytes_per_token depth ms_per_token attend_ms attend_gb_per_s bandwidth_share prefill_tokens prefill_tokens_per_s k_path v_path'.split())" "bench formats row"
 says "[r['bytes_per_token'] for r in o['rows']] == [128, 256]" "bench formats bytes"
+status 0 "every format" bench --json
+says "[r['format'] for r in o['rows']] == '$rows'.split() and all(r['ms_per_token'] > 0 for r in o['rows'])" "every format is measured"
 status 0 "one path" env KVTILE_CPU=scalar "$kvtile" bench formats -m "$tiny" --depth 40 --tokens 20 --steps 1 --formats bf16,f16 --json
 says "all(r['k_path'].startswith('scalar') for r in o['rows'])" "the path is told"
 status 0 "on a text" bench --formats f32,bf16 -f LICENSE --ctx 64 --json
@@ -34,6 +38,17 @@ status 0 "for people" bench --formats bf16
 check "a line of it" grep -q "^bf16 *16.00" "$dir/out"
 status 2 "an unknown format" bench --formats bf16,k8v5
 tells "and the near one" "does not know \"k8v5\"; did you mean k8v8"
+
+# ---- Answers over codes do not depend on how they are computed.
+for kv in k8v8 k4v4 e4m3; do
+    status 0 "$kv" tiny_run -f "$dir/text" --kv $kv -n 40 --json
+    cp "$dir/out" "$dir/first"
+    for how in "--chunk 1" "--chunk 7" "--threads 1" "--cache contiguous" "--cache none" "--samples 2"; do
+        # shellcheck disable=SC2086
+        status 0 "$kv $how" tiny_run -f "$dir/text" --kv $kv -n 40 --json $how
+        says "o['tokens'] == json.load(open('$dir/first'))['tokens']" "$kv $how: the same tokens"
+    done
+done
 
 # ---- A key in a text. A tiny model finds none; what is asked, and that it is the same again, is what counts.
 needle() { "$kvtile" bench formats --needle -m "$tiny" --lengths 300,200 --depths 3 "$@"; }

@@ -117,6 +117,31 @@ static void again_is_another_draw_and_greedy_the_same(void **state) {
     }
 }
 
+/* A cut inside a block of codes costs the block: it is read again, and counted. */
+static void a_turn_after_undo_reads_a_cut_block_of_codes_again(void **state) {
+    (void)state;
+    error_text err;
+    engine_options opt = options_of(512);
+    opt.k_format = opt.v_format = KVT_INT4;
+    scene s = scene_open(opt, saying(40));
+    say(&s, "One");
+    say(&s, "Two");
+    check_bits(&s);
+    assert_int_equal(talk_undo(s.t, &err), KVT_OK);
+    int cached = talk_cached(s.t), length = talk_length(s.t);
+    assert_int_equal(cached, (length - 1) / 16 * 16);
+    assert_int_not_equal(cached, length - 1);
+    uint64_t before = positions(&s);
+    say(&s, "Three");
+    assert_int_equal(s.cost.reused, cached);
+    assert_int_equal(positions(&s) - before, (uint64_t)(s.cost.read + s.cost.said - 1));
+    check_bits(&s);
+    assert_int_equal(talk_again(s.t, &err), KVT_OK);
+    assert_int_equal(answer_it(&s), KVT_OK);
+    check_bits(&s);
+    scene_close(&s);
+}
+
 /* ------------------------------------------------------------------------------------------- what leaves */
 
 static void the_oldest_turns_leave_and_the_system_message_stays(void **state) {
@@ -499,6 +524,7 @@ int main(void) {
         cmocka_unit_test(the_bits_are_those_of_one_go),
         cmocka_unit_test(undo_keeps_the_cache_of_what_stays),
         cmocka_unit_test(again_is_another_draw_and_greedy_the_same),
+        cmocka_unit_test(a_turn_after_undo_reads_a_cut_block_of_codes_again),
         cmocka_unit_test(the_oldest_turns_leave_and_the_system_message_stays),
         cmocka_unit_test(what_does_not_fit_is_refused_and_changes_nothing),
         cmocka_unit_test(a_cut_answer_says_why),
