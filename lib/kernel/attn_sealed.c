@@ -57,6 +57,7 @@ void sealed_begin(walk *w) {
     }
 }
 
+/* Into the second-level cache: the first has too few places for so many lines under way at once. */
 void sealed_prefetch(const walk *w, const side *s, span tiles) {
     const int n = w->seg->block_tiles, dim = (int)s->dim;
     const span blocks = blocks_of(w, span_cut(tiles, sealed_of(s)));
@@ -65,7 +66,7 @@ void sealed_prefetch(const walk *w, const side *s, span tiles) {
     for (int h = 0; h < w->seg->n_heads; h++) {
         for (int b = blocks.first; b < blocks.end; b++) {
             const uint8_t *record = record_of(w, s, h, b);
-            for (size_t i = from; i < to; i += 64) __builtin_prefetch(record + i);
+            for (size_t i = from; i < to; i += 64) __builtin_prefetch(record + i, 0, 2);
         }
     }
 }
