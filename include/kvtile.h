@@ -376,8 +376,8 @@ KVT_API const char *kvt_cache_kind_name(kvt_cache_kind kind);
 /* The instruction set the kernels of this process run on: "scalar", "avx2", "avx512", "avx512bf16". KVTILE_CPU in the
  * environment, read once, chooses another one that the processor has; of those above it the highest there is. */
 KVT_API const char *kvt_cpu(void);
-/* What attention over keys or values of a format runs on in this process, "avx512 vnni": the kernels' instruction set, a
- * lesser one than kvt_cpu() where none was written for that. NULL for a number that is no format. */
+/* What attention over keys or values of a format runs on in this process, "avx512 vnni": the kernels' instruction set,
+ * a lesser one than kvt_cpu() where none was written for that. NULL for a number that is no format. */
 KVT_API const char *kvt_format_path(kvt_format format);
 
 /* Walk all records and prove them consistent: every block is free or held, exactly as often as tables name it.

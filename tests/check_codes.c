@@ -1,9 +1,10 @@
 /* check_codes.c - attention over segments that are partly sealed: every path against the scalar one bit by bit, and the
  * scalar one against binary64 over what format/kv.c says the records mean.
  *
- * The bound on the error of an output element is that of check_attn.c, and more where queries or weights were rounded to
- * integers: half a unit of each, qmax / 32512 of a query, the step's largest p * scale / 32767 of a weight. An error of a
- * score, in units of the exponent, changes weights by at most as much, relatively, and their sum likewise. */
+ * The bound on the error of an output element is that of check_attn.c, and more where queries or weights were rounded
+ * to integers: half a unit of each, qmax / 32512 of a query, the step's largest p * scale / 32767 of a weight. An
+ * error of a score, in units of the exponent, changes weights by at most as much, relatively, and their sum likewise.
+ * */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +119,8 @@ static store *store_new(scene s) {
     x->is = s;
     x->k_tile = guard_alloc((size_t)s.n_heads * SEGMENT_TILES * sizeof *x->k_tile, sizeof *x->k_tile);
     x->v_tile = guard_alloc((size_t)s.n_heads * SEGMENT_TILES * sizeof *x->v_tile, sizeof *x->v_tile);
-    x->zero_tile = guard_alloc((size_t)(TILE * s.dim_v) * element_format_of(kv_format_of(s.v_format)->hot_v)->bytes, 64);
+    const element_format *hot_v = element_format_of(kv_format_of(s.v_format)->hot_v);
+    x->zero_tile = guard_alloc((size_t)(TILE * s.dim_v) * hot_v->bytes, 64);
     for (int h = 0; h < s.n_heads; h++) {
         half_make(&s, s.k_format, s.dim_k, 1, &x->k[h], x->k_tile + h * SEGMENT_TILES);
         half_make(&s, s.v_format, s.dim_v, 0, &x->v[h], x->v_tile + h * SEGMENT_TILES);
@@ -219,7 +221,8 @@ static void token_read(const scene *s, const half *of, int format, int dim, int 
     }
     const uint16_t *centroid = (const void *)(record + kv_centroid_at(f, dim, s->block_tiles));
     to->codes = f->kind == KV_CODES;
-    to->scale = bf16_to_f32(((const uint16_t *)(const void *)(record + kv_scales_at(f, dim, s->block_tiles)))[in_block]);
+    const uint16_t *scale = (const void *)(record + kv_scales_at(f, dim, s->block_tiles));
+    to->scale = bf16_to_f32(scale[in_block]);
     for (int d = 0; d < dim; d++) {
         to->number[d] = kv_number(f, record, dim, keys, in_block, d);
         to->x[d] = to->scale * to->number[d] + (keys && to->codes ? bf16_to_f32(centroid[d]) : 0);
@@ -285,7 +288,8 @@ static int row_wrong(const store *x, int head, int r, const result *got) {
 
 static void complain(const scene *s, const char *what) {
     print_error("%s: k %s %d, v %s %d, blocks of %d tiles, %d tokens, sealed %d to %d, %d heads, %d rows, narrow %d, "
-                "place %d\n", what, kv_format_of(s->k_format)->name, s->dim_k, kv_format_of(s->v_format)->name, s->dim_v,
+                "place %d\n",
+                what, kv_format_of(s->k_format)->name, s->dim_k, kv_format_of(s->v_format)->name, s->dim_v,
                 s->block_tiles, s->n_tokens, s->sealed_from, s->sealed_to, s->n_heads, s->n_rows, s->narrow, s->place);
 }
 

@@ -70,7 +70,8 @@ static void a_block_is_the_same_whoever_wrote_it(void **state) {
         bool aborts;
         const char *cpu;
     } ways[] = {{"token by token", 1, 1, KVT_PAGED, false, NULL},      {"steps of 7", 7, 2, KVT_PAGED, false, NULL},
-                {"steps of 32", 32, 4, KVT_PAGED, false, NULL},       {"contiguous", 50, 1, KVT_CONTIGUOUS, false, NULL},
+                {"steps of 32", 32, 4, KVT_PAGED, false, NULL},
+                {"contiguous", 50, 1, KVT_CONTIGUOUS, false, NULL},
                 {"after aborts", 13, 2, KVT_PAGED, true, NULL},        {"both", 40, 1, KVT_CONTIGUOUS, true, NULL},
                 {"plain loops", 150, 1, KVT_PAGED, false, "scalar"},   {"avx2", 150, 1, KVT_PAGED, false, "avx2"},
                 {"avx512", 150, 1, KVT_PAGED, false, "avx512"}};
