@@ -70,8 +70,8 @@ static void head_tell(const formats_work *w, const window_text *text) {
            kvt_cpu(), kvt_workers_count(w->loaded->team), w->bandwidth / 1e9, show_count((uint64_t)o->depth).text,
            show_count((uint64_t)o->tokens).text);
     if (text) printf("; %s against float32", o->file);
-    printf("\n%-6s %6s %9s %9s %9s %7s %8s %9s", "format", "bits", "B/token", "ms/token", "attention", "GB/s", "of read",
-           "prefill/s");
+    printf("\n%-6s %6s %9s %9s %9s %7s %8s %9s", "format", "bits", "B/token", "ms/token", "attention", "GB/s",
+           "of read", "prefill/s");
     if (text) printf(" %10s %9s %9s %9s", "perplexity", "KL mean", "KL 99.9 %", "same top");
     printf("  kernels\n");
     fflush(stdout);
@@ -147,8 +147,8 @@ static const option option_table[] = {
     OPTION_HEAD("Finding a key"),
     { "--needle", NULL, OPTION_FLAG, offsetof(formats_options, needle),
       "instead: hide a key in a long text, and count how often the model finds it",
-      .more = "The sentence with the key stands at --depths places of a text of each of the --lengths, and the model is "
-              "asked for it at the end. What lies before a key is computed once for all prompts that begin with it, "
+      .more = "The sentence with the key stands at --depths places of a text of each of the --lengths, and the model "
+              "is asked for it at the end. What lies before a key is computed once for all prompts that begin with it, "
               "but each prompt still costs what lies behind its key: 20 depths of 8,192 tokens are 90,000 positions in "
               "each format." },
     { "--lengths", "TOKENS,...", OPTION_LIST, offsetof(formats_options, lengths), "of prompt and answer together", 64,
@@ -232,11 +232,11 @@ const command command_bench_formats = {
     .name = "bench formats",
     .summary = "what each format of keys and values takes, costs and loses",
     .usage = "[-m MODEL] [-f FILE] [--needle] [OPTIONS]",
-    .about = "Each format of keys and values: bits of an element with everything counted, bytes of a token, the time of "
-             "one more token, the rate at which attention reads the cache for it, tokens per second of a prompt, and "
-             "which kernels did it. With a text also what the format changes: perplexity, the Kullback-Leibler "
-             "divergence from a cache in float32 (mean, and what one position in a thousand exceeds), and how often the "
-             "likeliest token is the same.",
+    .about = "Each format of keys and values: bits of an element with everything counted, bytes of a token, the time "
+             "of one more token, the rate at which attention reads the cache for it, tokens per second of a prompt, "
+             "and which kernels did it. With a text also what the format changes: perplexity, the Kullback-Leibler "
+             "divergence from a cache in float32 (mean, and what one position in a thousand exceeds), and how often "
+             "the likeliest token is the same.",
     COMMAND_OPTIONS(option_table),
     COMMAND_EXAMPLES(examples),
     .options_bytes = sizeof(formats_options),

@@ -32,8 +32,8 @@ typedef struct format_cost {
 } format_cost;
 bool format_cost_of(const kvt_layer *layers, int n_layers, format_pair pair, int block_tokens, format_cost *out);
 
-/* Place of the next pair from place i on that tables have a row of: of words that mean the same the one that is a pair's.
- * -1: there is none left. */
+/* Place of the next pair from place i on that tables have a row of: of words that mean the same the one that is a
+ * pair's. -1: there is none left. */
 int format_row_next(int i);
 
 #endif

@@ -146,8 +146,8 @@ const command command_inspect = {
     .more = "With --json there is one object: name, arch, n_layers, n_vocab, context_train, n_weights, weights_bytes, "
             "weight_types (types of tensors and how many are of each), rope_dim and rope_base, "
             "cache_bytes_per_token by format, cache_formats with format, k_format, v_format, bits_per_element and "
-            "bytes_per_token of each row of the table, in blocks of 32, and layers with kind, n_heads, n_heads_kv, dim_k, dim_v and window of "
-            "each.",
+            "bytes_per_token of each row of the table, in blocks of 32, and layers with kind, n_heads, n_heads_kv, "
+            "dim_k, dim_v and window of each.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),

@@ -1,5 +1,5 @@
-/* needle_text.c - a long text with a key hidden in it: sentences of our own or a file's, cut at the end of a sentence near
- * each depth. Leaves asking for the key to bench_needle.c. */
+/* needle_text.c - a long text with a key hidden in it: sentences of our own or a file's, cut at the end of a sentence
+ * near each depth. Leaves asking for the key to bench_needle.c. */
 #include "bench_formats.h"
 
 #include <stdlib.h>
@@ -115,8 +115,8 @@ int needle_text_make(needle_text *t, const formats_options *o, const model *m) {
     for (int i = 0; i < t->n_lengths; i++)
         if (t->length[i] > t->longest) t->longest = t->length[i];
     if (t->longest > context)
-        return cli_fail("--lengths %d: the model was trained on %d positions, and finds nothing beyond them", t->longest,
-                        context);
+        return cli_fail("--lengths %d: the model was trained on %d positions, and finds nothing beyond them",
+                        t->longest, context);
     if (tokenizer_encode(model_tokenizer(m), QUESTION, strlen(QUESTION), false, &t->question) != KVT_OK)
         return cli_fail("no memory for a question");
     int status = filler_make(t, o, m);

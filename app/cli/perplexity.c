@@ -1,4 +1,4 @@
-/* perplexity.c - kvtile perplexity: how well a model foresees a text, and what a format of the cache changes in that. */
+/* perplexity.c - kvtile perplexity: how well a model foresees a text, and what a format of the cache changes. */
 #include "cli.h"
 
 #include "windows.h"

@@ -167,8 +167,9 @@ static json_t *json_samples(const run_report *r, int n_answers) {
 
 static json_t *json_cache(const figures *f) {
     const kvt_stats *c = &f->cache;
-    return json_pack("{s:s, s:s, s:s, s:f, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "kind", kvt_cache_kind_name(f->opt.kind),
-                     "k_format", kvt_format_name(f->opt.k_format), "v_format", kvt_format_name(f->opt.v_format),
+    return json_pack("{s:s, s:s, s:s, s:f, s:I, s:i, s:I, s:I, s:I, s:I, s:I}",
+                     "kind", kvt_cache_kind_name(f->opt.kind), "k_format", kvt_format_name(f->opt.k_format),
+                     "v_format", kvt_format_name(f->opt.v_format),
                      "bits_per_element", c->bits_per_element, "bytes_hot", (json_int_t)f->bytes_hot, "block_tokens",
                      f->opt.block_tokens, "bytes_per_token", (json_int_t)c->bytes_per_token,
                      "bytes_used", (json_int_t)c->bytes_used, "bytes_reserved", (json_int_t)c->bytes_reserved,

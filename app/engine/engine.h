@@ -72,8 +72,8 @@ kvt_status engine_append(engine *e, int seq, int32_t token);
 /* More tokens behind a sequence, to be read as a prompt is and counted as prefill; n 0 does nothing.
  * KVT_E_LIMIT: beyond the context; nothing changed. */
 kvt_status engine_extend(engine *e, int seq, const int32_t *tokens, int n);
-/* Keep the first n_tokens tokens, at least one. The last of them is computed again, and where the cache keeps full blocks
- * in codes, those of its block that stand before it. */
+/* Keep the first n_tokens tokens, at least one. The last of them is computed again, and where the cache keeps full
+ * blocks in codes, those of its block that stand before it. */
 kvt_status engine_truncate(engine *e, int seq, int n_tokens);
 void engine_end(engine *e, int seq);
 int engine_length(const engine *e, int seq);
