@@ -61,15 +61,9 @@ static inline float seal_within(float x, float most) {
     return x > most ? most : x < -most ? -most : x;
 }
 
-/* Mean of dimension d of the block's keys, to the nearest bf16. */
-static inline uint16_t seal_mean(const seal_args *a, int d) {
-    float sum[TILE] = {0}, part = 1 / (float)(a->n_tiles * TILE);
-    for (int i = 0; i < a->n_tiles; i++) {
-        const float *x = (const float *)a->tile[i] + d * TILE;
-        for (int t = 0; t < TILE; t++) sum[t] = sum[t] + (seal_is_finite(x[t]) ? x[t] : 0) * part;
-    }
-    return f32_to_bf16(seal_within(scalar_tree16(sum), bits_to_f32(SEAL_BF16_MOST)));
-}
+/* Mean of dimension d of the block's keys, to the nearest bf16. Not inline: an array of its own beside vector words is
+ * more than GCC 12 aligns under its sanitizers. */
+uint16_t seal_mean(const seal_args *a, int d);
 
 /* The power of two that brings a size to 2 .. 4, exactly, and its inverse, the one that brings it back; 0 for sizes
  * below SEAL_SCALE_MIN. */

@@ -8,6 +8,15 @@
 #include "kernel.h"
 #include "seal.h"
 
+uint16_t seal_mean(const seal_args *a, int d) {
+    float sum[TILE] = {0}, part = 1 / (float)(a->n_tiles * TILE);
+    for (int i = 0; i < a->n_tiles; i++) {
+        const float *x = (const float *)a->tile[i] + d * TILE;
+        for (int t = 0; t < TILE; t++) sum[t] = sum[t] + (seal_is_finite(x[t]) ? x[t] : 0) * part;
+    }
+    return f32_to_bf16(seal_within(scalar_tree16(sum), bits_to_f32(SEAL_BF16_MOST)));
+}
+
 /* Four chains by index, from 0: sum of x[i] * y[i]. */
 static float dot4(const float *x, const float *y, int n) {
     float c[4] = {0};
