@@ -54,8 +54,10 @@ static const void **pairs_add(const walk *w, const side *s, span run, const void
             const void *const *head = s->tile + h * SEGMENT_TILES;
             const int next = int_least(t + 1, w->n_tiles - 1);
             const void *zero = w->seg->zero_tile;
+            /* A weight of 0 still meets the values that stand in: the last tile's may be infinite. */
+            const int lone = !s->keys && zero && next == t && !span_has(s->float8, t);
             *to++ = span_has(s->codes, t) ? s->keys ? head[next] : zero : head[t];
-            *to++ = span_has(s->codes, next) ? s->keys ? head[t] : zero : head[next];
+            *to++ = lone ? zero : span_has(s->codes, next) ? s->keys ? head[t] : zero : head[next];
         }
     }
     return to;
