@@ -269,7 +269,7 @@ static void products_are_the_contracts(void **state) {
 
 /* --------------------------------------------------------------------------------------------- section 6 */
 
-/* Two query heads on one key/value head, and the whole text. */
+/* Two query heads on one key/value head, and the whole text. Blocks are of 16 tokens; the first stays hot. */
 typedef struct text {
     kvt_layer layer;
     float *q, *k, *v, *out; /* [n_tokens][heads][dim] */
@@ -282,12 +282,19 @@ static float *floats_new(int n) {
     return x;
 }
 
+static const float *balance_of(int dim) {
+    static float balance[ATTN_DIM_MAX];
+    for (int d = 0; d < dim; d++) balance[d] = 0.5f + (float)(d % 7) * 0.375f;
+    return balance;
+}
+
 static text text_read(const json_t *vector, int n_tokens) {
     text t = {.n_tokens = n_tokens};
     int dim_k = int_of(vector, "dim_k"), dim_v = int_of(vector, "dim_v");
     uint64_t seed = (uint64_t)dim_k;
     t.layer = (kvt_layer){
         .n_heads_q = 2, .n_heads_kv = 1, .dim_k = dim_k, .dim_v = dim_v, .scale = float_of(vector, "scale")};
+    if (int_of(vector, "balance")) t.layer.k_balance = balance_of(dim_k);
     t.k = floats_new(n_tokens * dim_k);
     t.v = floats_new(n_tokens * dim_v);
     t.q = floats_new(n_tokens * 2 * dim_k);
@@ -311,6 +318,7 @@ static kvt_cache *cache_for(const json_t *vector, const kvt_layer *layer, int n_
     kvt_options opt = kvt_options_default();
     kvt_cache *c;
     opt.layers = layer;
+    opt.block_tokens = 16;
     opt.n_layers = 1;
     opt.sequences_max = 1;
     opt.tokens_max = opt.batch_tokens_max = n_tokens;
@@ -338,11 +346,10 @@ static void text_feed(kvt_cache *c, kvt_seq seq, const text *t, int first, int e
 }
 
 /* Up to three tokens before each position that the vector has are a step with it; the others are only stored. */
-static void attention_is_the_contracts(void **state) {
+static void attention_is(const char *section) {
     const json_t *vector;
     size_t i;
-    (void)state;
-    json_array_foreach(json_object_get(vectors, "attend"), i, vector) {
+    json_array_foreach(json_object_get(vectors, section), i, vector) {
         const json_t *positions = json_object_get(vector, "positions");
         size_t n = json_array_size(positions);
         int n_tokens = (int)json_integer_value(json_array_get(positions, n - 1)) + 1, done = 0;
@@ -360,12 +367,185 @@ static void attention_is_the_contracts(void **state) {
             text_feed(c, seq, &t, done, first, false);
             text_feed(c, seq, &t, first, position + 1, true);
             done = position + 1;
-            snprintf(what, sizeof what, "vector %zu, position %d", i, position);
+            snprintf(what, sizeof what, "%s: vector %zu, position %d", section, i, position);
             assert_bits(t.out + (size_t)position * width, (words){out.at, width}, what);
         }
         kvt_close(c);
         text_free(t);
     }
+}
+
+static void attention_is_the_contracts(void **state) {
+    (void)state;
+    attention_is("attend");
+}
+
+/* --------------------------------------------------------------------------------------------- section 8 */
+
+static void rotation_is_the_contracts(void **state) {
+    const json_t *vector;
+    float x[ATTN_DIM_MAX];
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "rotate"), i, vector) {
+        int dim = int_of(vector, "dim");
+        uint64_t seed = (uint64_t)dim, fp = fp_enter();
+        floats_random(&seed, x, dim, 3);
+        kernels_get()->rotate(x, dim);
+        fp_leave(fp);
+        assert_bits(x, words_of(vector, "out", 0), "rotated");
+    }
+}
+
+/* A block of up to two tiles that is to be sealed, and its record. */
+enum { BLOCK_TOKENS = 2 * TILE, BLOCK_DIM = 80 };
+
+typedef struct sealable {
+    int format, keys, dim, n_tokens;
+    float x[BLOCK_TOKENS][BLOCK_DIM];
+    _Alignas(64) uint8_t tile[2][TILE * BLOCK_DIM * 4];
+    _Alignas(64) uint8_t record[BLOCK_TOKENS * BLOCK_DIM + 1024];
+} sealable;
+
+/* Tokens of every size, and one that is not finite. */
+static void block_bend(sealable *b) {
+    static const struct {
+        int token;
+        float by;
+    } sizes[] = {{1, 0}, {2, 0x1p-110f}, {3, 1e30f}, {6, 0x1p-100f}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int d = 0; d < b->dim; d++) b->x[sizes[i].token][d] *= sizes[i].by;
+    b->x[4][5] = bits_to_f32(0x7f800000);
+    for (int d = 0; d < b->dim; d++) {
+        if (d != 7) b->x[5][d] = 0;
+        b->x[7][d] = (float)(d - b->dim / 2) * 0.5f; /* many halves between codes */
+    }
+}
+
+static void block_seal(sealable *b, bool bent, uint64_t *seed) {
+    const kv_format *f = kv_format_of(b->format);
+    const element_format *hot = element_format_of(b->keys ? f->hot_k : f->hot_v);
+    const seal_args args = {(const void *const[]){b->tile[0], b->tile[1]}, b->n_tokens / TILE, b->dim, b->record};
+    const uint64_t fp = fp_enter();
+    for (int t = 0; t < b->n_tokens; t++) floats_random(seed, b->x[t], b->dim, 2);
+    if (bent) block_bend(b);
+    for (int t = 0; t < b->n_tokens; t++) {
+        if (b->keys) hot->put_k(b->tile[t / TILE], t % TILE, b->x[t], b->dim);
+        else hot->put_v(b->tile[t / TILE], t % TILE, b->x[t], b->dim, b->dim);
+    }
+    (b->keys ? kernels_get()->seal_k : kernels_get()->seal_v)[b->format](&args);
+    fp_leave(fp);
+}
+
+static void records_are_the_contracts(void **state) {
+    const json_t *vector;
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "seal"), i, vector) {
+        static sealable b;
+        b.format = kv_format_find(text_of(vector, "format")), b.keys = int_of(vector, "keys");
+        b.dim = int_of(vector, "dim"), b.n_tokens = int_of(vector, "n_tokens");
+        const char *digits = text_of(vector, "record");
+        uint64_t seed = (uint64_t)b.dim;
+        block_seal(&b, int_of(vector, "bent"), &seed);
+        assert_int_equal(strlen(digits),
+                         2 * kv_record_bytes(kv_format_of(b.format), b.dim, b.n_tokens / TILE, b.keys));
+        for (size_t j = 0; digits[2 * j]; j++) {
+            unsigned expected;
+            assert_int_equal(sscanf(digits + 2 * j, "%2x", &expected), 1);
+            if (b.record[j] != expected)
+                fail_msg("%s, keys %d, dim %d: byte %zu of the record is %02x, expected is %02x",
+                         text_of(vector, "format"), b.keys, b.dim, j, b.record[j], expected);
+        }
+    }
+}
+
+enum { ROWS_MET = 3 };
+static const float size_met[ROWS_MET] = {6, 1e20f, 1e-31f};
+
+static const void *const *tiles_in(const sealable *b, const void *tile[2]) {
+    for (int i = 0; i < 2; i++) tile[i] = b->record + (size_t)i * kv_tile_bytes(kv_format_of(b->format), b->dim);
+    return tile;
+}
+
+static const uint16_t *scales_in(const sealable *b) {
+    return (const void *)(b->record + kv_scales_at(kv_format_of(b->format), b->dim, 2));
+}
+
+static void scores_meet(const json_t *vector, const sealable *b, uint64_t *seed) {
+    static code_queries whole;
+    static float q[ROWS_MET * BLOCK_DIM], s[2][ATTN_ROWS][TILE], out[ROWS_MET][BLOCK_TOKENS];
+    const kernels *k = kernels_get();
+    const void *tile[2];
+    const uint16_t *scales = scales_in(b), *centroid = (const void *)(b->record + kv_centroid_at(
+                                                           kv_format_of(b->format), b->dim, 2));
+    float centre[ATTN_ROWS];
+    for (int r = 0; r < ROWS_MET; r++) floats_random(seed, q + r * b->dim, b->dim, (double)size_met[r]);
+    const uint64_t fp = fp_enter();
+    for (int r = 0; r < ROWS_MET; r++) k->code_query(q + r * b->dim, b->dim, r, &whole);
+    k->code_centre(&centroid, 1, b->dim, q, ROWS_MET, centre);
+    k->code_qk[b->format](&(code_qk_args){.k_tile = tiles_in(b, tile),
+                                          .k_scale = (const uint16_t *const[]){scales, scales + TILE},
+                                          .centre = (const float *const[]){centre, centre},
+                                          .n_tiles = 2,
+                                          .dim = b->dim,
+                                          .n_rows = ROWS_MET,
+                                          .q = &whole,
+                                          .s = s[0][0],
+                                          .ahead = {tile, 0}});
+    fp_leave(fp);
+    for (int r = 0; r < ROWS_MET; r++)
+        for (int t = 0; t < BLOCK_TOKENS; t++) out[r][t] = s[t / TILE][r][t % TILE];
+    assert_bits(whole.scale, words_of(vector, "q_scale", 0), "scale of a query's integers");
+    assert_bits(centre, words_of(vector, "centre", 0), "centre");
+    assert_bits(out[0], words_of(vector, "scores", 0), "scores of keys in codes");
+}
+
+static void values_meet(const json_t *vector, const sealable *b, uint64_t *seed) {
+    static code_weights whole;
+    static float p[2][ATTN_ROWS][TILE], o[ROWS_MET * BLOCK_DIM];
+    const kernels *k = kernels_get();
+    const void *tile[2];
+    const uint16_t *const scale[2] = {scales_in(b), scales_in(b) + TILE};
+    for (int i = 0; i < ROWS_MET * BLOCK_TOKENS; i++) {
+        float *to = &p[i / TILE % 2][i / BLOCK_TOKENS][i % TILE];
+        floats_random(seed, to, 1, (double)size_met[i / BLOCK_TOKENS]);
+        if (*to < 0) *to = -*to;
+    }
+    floats_random(seed, o, ROWS_MET * b->dim, 1);
+    const uint64_t fp = fp_enter();
+    for (int r = 0; r < ROWS_MET; r++) k->code_weigh(p[0][r], scale, 2, r, &whole);
+    k->code_pv[b->format](&(code_pv_args){.v_tile = tiles_in(b, tile),
+                                          .n_tiles = 2,
+                                          .dim = b->dim,
+                                          .n_rows = ROWS_MET,
+                                          .p = &whole,
+                                          .o = o,
+                                          .ahead = {tile, 0}});
+    fp_leave(fp);
+    assert_bits(whole.scale, words_of(vector, "p_scale", 0), "scale of a row's weights");
+    assert_bits(o, words_of(vector, "values", 0), "values in codes");
+}
+
+static void queries_and_weights_meet_codes(void **state) {
+    const json_t *vector;
+    size_t i;
+    (void)state;
+    json_array_foreach(json_object_get(vectors, "products"), i, vector) {
+        static sealable k, v;
+        k.format = v.format = kv_format_find(text_of(vector, "format"));
+        k.dim = v.dim = int_of(vector, "dim"), k.n_tokens = v.n_tokens = BLOCK_TOKENS, k.keys = 1;
+        uint64_t seed = (uint64_t)k.dim;
+        block_seal(&k, false, &seed);
+        block_seal(&v, false, &seed);
+        scores_meet(vector, &k, &seed);
+        values_meet(vector, &v, &seed);
+    }
+}
+
+static void attention_over_sealed_blocks_is_the_contracts(void **state) {
+    (void)state;
+    attention_is("sealed");
 }
 
 /* ------------------------------------------------------------------------------------------------------ */
@@ -378,6 +558,10 @@ static int run(const char *cpu) {
         cmocka_unit_test(positions_are_encoded),
         cmocka_unit_test(products_are_the_contracts),
         cmocka_unit_test(attention_is_the_contracts),
+        cmocka_unit_test(rotation_is_the_contracts),
+        cmocka_unit_test(records_are_the_contracts),
+        cmocka_unit_test(queries_and_weights_meet_codes),
+        cmocka_unit_test(attention_over_sealed_blocks_is_the_contracts),
     };
     setenv("KVTILE_CPU", cpu, 1);
     if (strcmp(kvt_cpu(), cpu)) return 0; /* this machine cannot */

@@ -325,6 +325,272 @@ def attend(q, keys, values, position, c, narrow):
     return [mul(x, div(1.0, L)) for x in O]
 
 
+# ---- section 8 ----------------------------------------------------------------------------------------
+
+TILE, LEAST = 16, 2.0**-100
+
+BITS = {"e4m3": 8, "e5m2": 8, "int8": 8, "int4": 4, "int3": 3, "int2": 2}
+POSITIVE = {"int4": [6, 18, 31, 44, 58, 75, 96, 127], "int3": [14, 45, 79, 127], "int2": [38, 127]}
+TRIES = {"int4": (0.8, 0.9, 1.0), "int3": (0.7, 0.8, 0.9), "int2": (0.4, 0.5, 0.6)}
+FLOAT8 = {"e4m3": (3, 7, 448.0), "e5m2": (2, 15, 57344.0)}  # bits of fraction, bias, largest number
+
+
+def is_codes(kind):
+    return kind.startswith("int")
+
+
+def rotated(x):
+    x, run = list(x), len(x) & -len(x)
+    h = 1
+    while h < run:
+        for i in range(len(x)):
+            if not i & h:
+                x[i], x[i + h] = add(x[i], x[i + h]), add(x[i], -x[i + h])
+        h *= 2
+    return x
+
+
+def kept(kind, x, balance=None):
+    """What enters the cache: padded, of int formats balanced and rotated too."""
+    x = x + [0.0] * (-len(x) % 16)
+    if not is_codes(kind):
+        return x
+    if balance:
+        x = [div(v, b) for v, b in zip(x, balance + [1.0] * (len(x) - len(balance)))]
+    return rotated([mul(v, 1.0 / (len(x) & -len(x))) for v in x])
+
+
+def within(x, most):
+    return max(-most, min(most, x))
+
+
+def centroid(block):
+    means = []
+    for column in zip(*block):
+        a = [0.0] * 16
+        for i, v in enumerate(column):
+            a[i % 16] = add(a[i % 16], mul(v if finite(v) else 0.0, 1.0 / len(block)))
+        means.append(bf16(within(tree16(a), of_bits(0x7F7F0000))))
+    return means
+
+
+def scale_up(amax, most):
+    s = div(amax, most)
+    return of_bits(bits_of(s) + 0xFFFF & 0xFFFF0000) if s >= LEAST else LEAST
+
+
+def float8(kind, x):
+    """Code of the nearest number; 0 and numbers that are normal are all there are."""
+    fraction, bias, _ = FLOAT8[kind]
+    sign, x = 128 if negative(x) else 0, abs(x)
+    least = 2.0 ** (1 - bias)
+    if x < least:
+        return sign | (x > least / 2) << fraction
+    m, e = nearest_even(*ratio(x), fraction + 1)
+    if m >> fraction + 1:
+        m, e = m >> 1, e + 1
+    return sign | (e + fraction + bias) << fraction | m - (1 << fraction)
+
+
+def float8_number(kind, code):
+    fraction, bias, _ = FLOAT8[kind]
+    e = code >> fraction & (1 << 7 - fraction) - 1
+    x = math.ldexp((1 << fraction) + (code & (1 << fraction) - 1), e - bias - fraction) if e else 0.0
+    return -x if code & 128 else x
+
+
+def sum4(xs, ys):
+    c = [0.0] * 4
+    for i, (x, y) in enumerate(zip(xs, ys)):
+        c[i % 4] = fma(x, y, c[i % 4])
+    return add(add(c[0], c[1]), add(c[2], c[3]))
+
+
+def by_levels(kind, x):
+    positive = [float(v) for v in POSITIVE[kind]]
+    thresholds = [(a + b) / 2 for a, b in zip(positive, positive[1:])]
+    amax = max(map(abs, x))
+    e = math.frexp(amax)[1] - 1
+    u, top = [mul(v, 2.0 ** (1 - e) if amax >= LEAST else 0.0) for v in x], mul(amax, 2.0 ** (1 - e))
+    if amax < LEAST:
+        top = 0.0
+    best = None
+    for part in TRIES[kind]:
+        unit = mul(div(127.0, f32(part)), div(1.0, top))
+        size = [sum(mul(abs(v), unit) >= t for t in thresholds) for v in u]
+        y = [positive[i] for i in size]
+        uy, yy = sum4([abs(v) for v in u], y), sum4(y, y)
+        r = div(uy, yy)
+        if best is None or mul(uy, r) > best[0]:
+            best = mul(uy, r), r, size
+    half = len(positive)
+    codes = [half - 1 - i if negative(v) else half + i for v, i in zip(u, best[2])]
+    s = mul(2.0 ** (e - 1), best[1]) if amax >= LEAST else 0.0
+    return codes, bf16(s) if s >= LEAST else LEAST
+
+
+def encoded(kind, x):
+    """(codes, scale) of one token."""
+    if not finite(*x):
+        return encoded(kind, [0.0] * len(x))[0], NAN
+    if kind in TRIES:
+        return by_levels(kind, x)
+    s = scale_up(max(map(abs, x)), FLOAT8[kind][2] if kind in FLOAT8 else 127.0)
+    y = [mul(v, div(1.0, s)) for v in x]
+    return [float8(kind, v) if kind in FLOAT8 else round(v) for v in y], s
+
+
+def number(kind, code):
+    if kind in FLOAT8:
+        return float8_number(kind, code)
+    levels = kind in POSITIVE and [-v for v in reversed(POSITIVE[kind])] + POSITIVE[kind]
+    return levels[code] if levels else code
+
+
+def sealed(kind, keys, block):
+    """A block: centroid (None: it has none), codes and scale of each token."""
+    m = centroid(block) if keys and is_codes(kind) else None
+    most, tokens = of_bits(0x7F7FFFFF), []
+    for x in block:
+        if m and finite(*x):
+            x = [within(add(v, -c), most) for v, c in zip(x, m)]
+        tokens.append(encoded(kind, x))
+    return m, tokens
+
+
+def put_code(kind, tile, pad, keys, token, dim, code):
+    """As the picture in lib/format/format.h has it."""
+    step, quad, group, groups = dim // 4, token // 4, dim // 16, pad // 16
+    byte = token * 4 + dim % 4 if keys else dim % 16 * 4 + token % 4
+    bits = BITS[kind]
+    if bits == 8:
+        tile[(step if keys else quad * groups + group) * 64 + byte] |= code & 255
+    elif bits == 4:
+        line = step // 2 if keys else quad // 2 * groups + group
+        tile[line * 64 + byte] |= code << 4 * ((step if keys else quad) % 2)
+    else:
+        tile[(step // 4 if keys else group) * 64 + byte] |= (code & 3) << 2 * ((step if keys else quad) % 4)
+        if bits == 3:
+            low = -(-pad * 4 // 64) * 64
+            line, bit = (step // 8, step % 8) if keys else (group // 2, 4 * (group % 2) + quad)
+            tile[low + line * 64 + byte] |= code >> 2 << bit
+
+
+def lines(data):
+    return data + bytes(-len(data) % 64)
+
+
+def halves(xs):
+    """bf16 numbers; NaN is the one NaN that scales may be."""
+    return lines(b"".join(struct.pack("<H", 0x7FC0 if x != x else bits_of(x) >> 16) for x in xs))
+
+
+def record(kind, keys, block):
+    m, tokens = sealed(kind, keys, block)
+    pad = len(block[0])
+    planes = (2, 1) if BITS[kind] == 3 else (BITS[kind],)
+    data = b""
+    for first in range(0, len(block), TILE):
+        tile = bytearray(sum(-(-pad * 16 * n // 8 // 64) * 64 for n in planes))
+        for t, (codes, _) in enumerate(tokens[first : first + TILE]):
+            for d, code in enumerate(codes):
+                put_code(kind, tile, pad, keys, t, d, code)
+        data += bytes(tile)
+    return data + halves(s for _, s in tokens) + (halves(m) if m else b"")
+
+
+def integers(x, most):
+    """(what one stands for, integers)."""
+    amax = max(map(abs, x)) if finite(*x) else INF
+    if amax == INF:
+        return NAN, [0] * len(x)
+    if amax < f32(1e-30):
+        return 0.0, [0] * len(x)
+    by = div(most, amax)
+    return div(amax, most), [round(mul(v, by)) for v in x]
+
+
+def centre(m, q):
+    a = [0.0] * 16
+    for i, (c, v) in enumerate(zip(m, q)):
+        a[i % 16] = fma(c, v, a[i % 16])
+    return tree16(a)
+
+
+def code_score(kind, codes, s, q, middle):
+    s_q, whole = q
+    dot = sum(v * number(kind, c) for v, c in zip(whole, codes))
+    return fma(f32(float(dot)), mul(s_q, s), middle)
+
+
+def code_sums(kind, tokens, p, o):
+    """o and what the tokens of a step that lie in codes add to it; and what one integer of a weight stands for."""
+    s_w, whole = integers([mul(w, s) for w, (_, s) in zip(p, tokens)], 32767.0)
+    dots = [sum(w * number(kind, codes[d]) for w, (codes, _) in zip(whole, tokens)) for d in range(len(o))]
+    return [fma(f32(float(n)), s_w, v) for n, v in zip(dots, o)], s_w
+
+
+class Side:
+    """Keys or values of a sequence: hot, and its whole blocks sealed."""
+
+    def __init__(self, kind, keys, vectors, block):
+        self.kind, self.block, narrow = kind, block, keys and is_codes(kind)
+        self.hot = vectors if narrow else [[bf16(v) for v in x] for x in vectors]
+        self.sealed = [sealed(kind, keys, self.hot[i : i + block]) for i in range(0, len(vectors) - block + 1, block)]
+
+    def codes(self, t):
+        return self.sealed[t // self.block][1][t % self.block]
+
+
+def attend_sealed(q, keys, values, position, c, narrow, n_first):
+    """One segment; hot are the first n_first tokens and the block of `position`."""
+    own = position - position % keys.block
+    in_codes = [n_first <= t < own for t in range(position + 1)]
+    whole = integers(q, 32512.0)
+    m, L, o = -INF, [0.0] * 16, [0.0] * len(values.hot[0])
+    for at in range(0, position + 1, STEP):
+        seen = range(at, min(at + STEP, position + 1))
+        scores = []
+        for t in seen:
+            if not in_codes[t]:
+                scores.append(score(keys.hot[t], q))
+            elif is_codes(keys.kind):
+                scores.append(code_score(keys.kind, *keys.codes(t), whole, centre(keys.sealed[t // keys.block][0], q)))
+            else:
+                codes, s = keys.codes(t)
+                scores.append(mul(score([number(keys.kind, x) for x in codes], q), s))
+        mx = mul(max(scores), c)
+        if not mx <= add(m, LAZY):
+            a = 0.0 if m == -INF else exp2(add(m, -mx))
+            L, o, m = [mul(x, a) for x in L], [mul(x, a) for x in o], mx
+        p = [exp2(fma(s, c, -m)) for s in scores] + [0.0] * (-len(seen) % 32)
+        for pair in range(0, len(p), 32):
+            for i in range(16):
+                L[i] = add(L[i], add(p[pair + i], p[pair + 16 + i]))
+        v = {}
+        if is_codes(values.kind):
+            inside = [t for t in seen if in_codes[t]]
+            if inside:
+                o, _ = code_sums(values.kind, [values.codes(t) for t in inside], [p[t - at] for t in inside], o)
+            v = {t: values.hot[t] for t in seen if not in_codes[t]}
+        else:
+            for t in seen:
+                v[t] = values.hot[t]
+                if in_codes[t]:
+                    codes, s = values.codes(t)
+                    v[t], p[t - at] = [number(values.kind, x) for x in codes], mul(p[t - at], s)
+        p = [bf16(x) for x in p] if narrow else p
+        for pair in range(0, len(p), 32):
+            for d in range(len(o)):
+                e = u = 0.0
+                for t in range(at + pair, at + pair + 32, 2):
+                    e = fma(v[t][d], p[t - at], e) if t in v else e
+                    u = fma(v[t + 1][d], p[t + 1 - at], u) if t + 1 in v else u
+                o[d] = add(o[d], add(e, u))
+    by = div(1.0, tree16(L))
+    return [mul(add(x, 0.0), by) for x in o]
+
+
 # ---- inputs and cases ---------------------------------------------------------------------------------
 
 
@@ -467,7 +733,68 @@ def case_attend(k_format, v_format, math_mode, dim_k, dim_v, scale, positions):
             "scale": scale, "positions": positions, "out": hexes(out)}
 
 
+def draw_block_sealed(r, kind, keys, dim, n, bent):
+    """Vectors of a block as they are kept; the bent ones have some of every size, and one that is not finite."""
+    block = [r.floats(dim, 2.0) for _ in range(n)]
+    if bent:
+        for t, by in ((1, 0.0), (2, 2.0**-110), (3, f32(1e30)), (6, 2.0**-100)):
+            block[t] = [mul(v, by) for v in block[t]]
+        block[4][5] = INF
+        block[5] = [v if d == 7 else 0.0 for d, v in enumerate(block[5])]
+        block[7] = [f32((d - dim // 2) * 0.5) for d in range(dim)]  # many halves between codes
+    return block if keys and is_codes(kind) else [[bf16(v) for v in x] for x in block]
+
+
+def case_rotate(dim):
+    return {"dim": dim, "out": hexes(rotated(Random(dim).floats(dim, 3.0)))}
+
+
+def case_seal(kind, keys, dim, n, bent):
+    block = draw_block_sealed(Random(dim), kind, keys, dim, n, bent)
+    return {"format": kind, "keys": keys, "dim": dim, "n_tokens": n, "bent": bent,
+            "record": record(kind, keys, block).hex()}
+
+
+def case_products(kind, dim):
+    """Three queries, the last tiny, on a block of 32 keys; three rows of weights on a block of 32 values."""
+    r = Random(dim)
+    m, k = sealed(kind, 1, draw_block_sealed(r, kind, 1, dim, 32, 0))
+    _, v = sealed(kind, 0, draw_block_sealed(r, kind, 0, dim, 32, 0))
+    sizes = (6.0, f32(1e20), f32(1e-31))
+    q = [r.floats(dim, size) for size in sizes]
+    p = [[abs(x) for x in r.floats(32, size)] for size in sizes]
+    q_whole = [integers(x, 32512.0) for x in q]
+    middle = [centre(m, x) for x in q]
+    o = [code_sums(kind, v, x, r.floats(dim, 1.0)) for x in p]
+    return {"format": kind, "dim": dim, "q_scale": hexes(s for s, _ in q_whole), "centre": hexes(middle),
+            "scores": hexes(code_score(kind, *t, x, c) for x, c in zip(q_whole, middle) for t in k),
+            "p_scale": hexes(s for _, s in o), "values": hexes(x for row, _ in o for x in row)}
+
+
+def case_sealed(k_kind, v_kind, math_mode, dim_k, dim_v, balance, positions):
+    """As case_attend, in blocks of 16 tokens of which the first stays hot."""
+    r, keys, values, queries = Random(dim_k), [], [], []
+    balance = [0.5 + d % 7 * 0.375 for d in range(dim_k)] if balance else None
+    for _ in range(max(positions) + 1):
+        keys.append(kept(k_kind, r.floats(dim_k, 2.0), balance))
+        values.append(kept(v_kind, r.floats(dim_v, 2.0)))
+        queries.append(r.floats(2 * dim_k, 6.0))
+    fast, c = math_mode == "fast", f32(1 / math.sqrt(dim_k) * 1.4426950408889634)
+    k, v, out = Side(k_kind, 1, keys, 16), Side(v_kind, 0, values, 16), []
+    for position in positions:
+        for head in range(2):
+            q = queries[position][head * dim_k :][:dim_k]
+            q = [mul(x, b) for x, b in zip(q, balance)] if balance else q
+            q += [0.0] * (-dim_k % 16)
+            q = rotated(q) if is_codes(k_kind) else [bf16(x) for x in q] if fast else q
+            o = attend_sealed(q, k, v, position, c, fast and not is_codes(v_kind), 16)
+            out += (rotated(o) if is_codes(v_kind) else o)[:dim_v]
+    return {"k_format": k_kind, "v_format": v_kind, "math": math_mode, "dim_k": dim_k, "dim_v": dim_v, "scale": 0,
+            "balance": 1 if balance else 0, "positions": positions, "out": hexes(out)}
+
+
 POSITIONS = [0, 1, 15, 16, 31, 33, 255, 256, 300, 600, 1023, 1024, 1025, 1060]
+SEALED = [0, 15, 16, 31, 32, 47, 50, 64, 79, 97]
 
 CASES = {
     "exp2": case_exp2(),
@@ -491,6 +818,19 @@ CASES = {
         case_attend("bf16", "f16", "fast", 16, 16, 3.0, POSITIONS),
         # weights that differ little, so that segments count for about as much as each other
         case_attend("f16", "f32", "exact", 16, 16, 0.0625, [1100, 1250, 1400, 1600, 1800, 2047, 2060, 2300]),
+    ],
+    "rotate": [case_rotate(d) for d in (16, 48, 64, 80)],
+    "seal": [case_seal(k, keys, d, n, 1) for k in BITS for keys in (1, 0) for d, n in ((48, 16), (80, 16))]
+    + [case_seal(k, keys, 32, 32, 0) for k in BITS for keys in (1, 0)],
+    "products": [case_products(k, d) for k in BITS if is_codes(k) for d in (48, 80)],
+    "sealed": [
+        case_sealed("int4", "int4", "fast", 64, 32, 1, SEALED),
+        case_sealed("int8", "int8", "accurate", 32, 48, 0, SEALED + [255, 271, 290]),
+        case_sealed("int3", "int3", "fast", 40, 24, 1, SEALED),
+        case_sealed("int2", "int2", "exact", 16, 16, 0, SEALED),
+        case_sealed("int8", "e4m3", "fast", 48, 32, 0, SEALED),
+        case_sealed("e4m3", "e4m3", "fast", 64, 32, 0, SEALED),
+        case_sealed("e5m2", "int2", "accurate", 32, 16, 0, SEALED + [255, 271, 290]),
     ],
 }
 
