@@ -36,6 +36,7 @@ typedef struct scene {
     int n_heads, n_rows, narrow, place;
     float spread; /* of queries */
     int most;     /* sealed elements are up to 2 to this, centroids aside */
+    int extreme, first; /* what is out of the common; the segment's first position */
 } scene;
 
 /* Keys or values of one head: hot tiles and records, each in memory of its own that ends at an unreadable page. */
@@ -52,6 +53,25 @@ typedef struct store {
     int position[ATTN_ROWS];
 } store;
 
+/* Numbers at which paths might part. Scales are those that sealing makes. */
+enum { COMMON, ONE_WEIGHT, UNDERFLOW, DENORMAL_QUERY, LEAST_SCALES, HUGE_SCALES, HUGE_QUERY, MIXED_SCALES, N_EXTREMES };
+
+/* Scale of a token of an extreme scene. One key beyond all others leaves a weight of 1 and zeros. */
+static float extreme_scale(const scene *s, int keys, int token) {
+    switch (s->extreme) {
+    case ONE_WEIGHT: return keys && token == 3 ? 0x1p20f : keys ? 0x1p-100f : 1;
+    case UNDERFLOW: return keys ? 0.4f * (float)(1 + token % 5) : 0x1p-100f;
+    case LEAST_SCALES: return 0x1p-100f;
+    case HUGE_SCALES: return 1e30f;
+    case MIXED_SCALES: return token % 3 ? 0x1p-100f : 1e30f;
+    default: return 0.01f;
+    }
+}
+
+static float query_size(const scene *s) {
+    return s->extreme == DENORMAL_QUERY ? 0x1p-127f : s->extreme == HUGE_QUERY ? 1e30f : s->spread;
+}
+
 static int tiles_of(const scene *s) { return (s->n_tokens + TILE - 1) / TILE; }
 static int is_sealed(const scene *s, int token) { return token >= s->sealed_from && token < s->sealed_to; }
 
@@ -65,6 +85,7 @@ static void record_fill(const scene *s, const kv_format *f, int dim, int keys, u
     for (int t = 0; t < s->block_tiles * TILE; t++) {
         const int least = s->most - (f->kind == KV_CODES ? 7 : f == kv_format_of(KV_E4M3) ? 9 : 16) - random_int(3);
         scale[t] = f32_to_bf16((float)ldexp(1 + random_int(256) / 256., least));
+        if (s->extreme) scale[t] = f32_to_bf16(extreme_scale(s, keys, t));
     }
     if (f->kind != KV_CODES || !keys) return;
     uint16_t *centroid = (uint16_t *)(void *)(record + kv_centroid_at(f, dim, s->block_tiles));
@@ -107,7 +128,7 @@ static void rows_place(store *x) {
     for (int r = 0; r < s->n_rows; r++) {
         const int after = s->n_rows - 1 - r;
         const int back = s->place == AT_END ? 0 : s->place == CAUSAL ? after / 3 : after * s->n_tokens / s->n_rows;
-        x->position[r] = back < s->n_tokens ? s->n_tokens - 1 - back : 0;
+        x->position[r] = s->first + (back < s->n_tokens ? s->n_tokens - 1 - back : 0);
     }
 }
 
@@ -127,7 +148,7 @@ static store *store_new(scene s) {
     }
     x->q = guard_alloc(n_q * sizeof *x->q, 64);
     for (size_t i = 0; i < n_q; i++) {
-        x->q[i] = random_float(s.spread);
+        x->q[i] = random_float((double)query_size(&s));
         if (s.narrow && narrows(s.k_format)) x->q[i] = bf16_to_f32(f32_to_bf16(x->q[i]));
     }
     rows_place(x);
@@ -174,6 +195,7 @@ static void run_heads(const kernels *k, const store *x, int head, int n_heads, r
                               .block_tiles = s->block_tiles,
                               .zero_tile = x->zero_tile,
                               .n_tokens = s->n_tokens,
+                              .first = s->first,
                               .k_format = s->k_format,
                               .v_format = s->v_format,
                               .dim_k = s->dim_k,
@@ -190,10 +212,18 @@ static void run_heads(const kernels *k, const store *x, int head, int n_heads, r
     fp_leave(fp);
 }
 
+/* NaN is NaN. */
+static int floats_differ(const float *a, const float *b, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp(a + i, b + i, sizeof *a) && !(isnan(a[i]) && isnan(b[i]))) return 1;
+    }
+    return 0;
+}
+
 static int results_differ(const store *x, const result *a, const result *b) {
     const size_t n = (size_t)(x->is.n_heads * x->is.n_rows);
-    return memcmp(a->m, b->m, n * sizeof *a->m) || memcmp(a->l, b->l, n * sizeof *a->l) ||
-           memcmp(a->o, b->o, n * (size_t)x->is.dim_v * sizeof *a->o);
+    return floats_differ(a->m, b->m, n) || floats_differ(a->l, b->l, n) ||
+           floats_differ(a->o, b->o, n * (size_t)x->is.dim_v);
 }
 
 /* ----------------------------------------------------------------------------------------- the reference */
@@ -236,7 +266,7 @@ static double row_exponents(const store *x, int head, int r, double *exponent) {
     const double c = 1.4426950408889634 / sqrt(s->dim_k);
     double q_most = 0, bound = 0;
     for (int d = 0; d < s->dim_k; d++) q_most = fmax(q_most, fabs(q[d]));
-    for (int t = 0; t <= x->position[r]; t++) {
+    for (int t = 0; t <= x->position[r] - s->first; t++) {
         token k;
         double sum = 0, size = 0, codes = 0;
         token_read(s, &x->k[head], s->k_format, s->dim_k, 1, t, &k);
@@ -259,9 +289,9 @@ static int row_wrong(const store *x, int head, int r, const result *got) {
     double top = -INFINITY, share = 2 * 0.694 * row_exponents(x, head, r, exponent) + 4e-6 + (s->narrow ? 0x1p-8 : 0);
     const int row = head * s->n_rows + r;
     int bad = 0;
-    for (int t = 0; t <= x->position[r]; t++) top = fmax(top, exponent[t]);
-    for (int t = 0; t <= x->position[r]; t++) sum += exp2(exponent[t] - top);
-    for (int t = 0; t <= x->position[r]; t++) {
+    for (int t = 0; t <= x->position[r] - s->first; t++) top = fmax(top, exponent[t]);
+    for (int t = 0; t <= x->position[r] - s->first; t++) sum += exp2(exponent[t] - top);
+    for (int t = 0; t <= x->position[r] - s->first; t++) {
         token v;
         const double p = exp2(exponent[t] - top) / sum;
         token_read(s, &x->v[head], s->v_format, s->dim_v, 0, t, &v);
@@ -271,7 +301,7 @@ static int row_wrong(const store *x, int head, int r, const result *got) {
             bound[d] += share * fabs(p * v.x[d]);
             if (v.codes) step_sum[d] += fabs(v.number[d]);
         }
-        if (t % ATTN_STEP != ATTN_STEP - 1 && t != x->position[r]) continue;
+        if (t % ATTN_STEP != ATTN_STEP - 1 && t != x->position[r] - s->first) continue;
         for (int d = 0; d < s->dim_v; d++) bound[d] += w_most / 32767 * 0.51 * step_sum[d];
         memset(step_sum, 0, sizeof step_sum);
         w_most = 0;
@@ -288,18 +318,21 @@ static int row_wrong(const store *x, int head, int r, const result *got) {
 
 static void complain(const scene *s, const char *what) {
     print_error("%s: k %s %d, v %s %d, blocks of %d tiles, %d tokens, sealed %d to %d, %d heads, %d rows, narrow %d, "
-                "place %d\n",
+                "place %d, extreme %d, first %d\n",
                 what, kv_format_of(s->k_format)->name, s->dim_k, kv_format_of(s->v_format)->name, s->dim_v,
-                s->block_tiles, s->n_tokens, s->sealed_from, s->sealed_to, s->n_heads, s->n_rows, s->narrow, s->place);
+                s->block_tiles, s->n_tokens, s->sealed_from, s->sealed_to, s->n_heads, s->n_rows, s->narrow, s->place,
+                s->extreme, s->first);
 }
 
-/* Every path gives the scalar bits, heads together what they give alone, and the scalar path what is right. */
+/* Every path gives the scalar bits, heads together what they give alone, and the scalar path what is right, where
+ * numbers are common enough for the bound. */
 static int check_scene(scene s) {
     static result scalar, got;
     store *x = store_new(s);
     int bad = 0, off = 0;
     for (int h = 0; h < s.n_heads; h++) run_heads(kernels_of("scalar"), x, h, 1, &scalar);
-    for (int r = 0; r < s.n_heads * s.n_rows; r++) off += row_wrong(x, r / s.n_rows, r % s.n_rows, &scalar);
+    for (int r = 0; !s.extreme && r < s.n_heads * s.n_rows; r++)
+        off += row_wrong(x, r / s.n_rows, r % s.n_rows, &scalar);
     if (off && ++bad) complain(&s, "scalar is off");
     for (int p = -1; p < N_PATHS; p++) {
         const kernels *k = kernels_of(p < 0 ? "scalar" : path[p]);
@@ -347,9 +380,34 @@ static void every_pair_of_formats(void **state) {
     assert_int_equal(bad, 0);
 }
 
+static void extremes_on_every_path(void **state) {
+    (void)state;
+    int bad = 0;
+    for (int i = 0; i < N_KV_FORMATS * N_KV_FORMATS * (N_EXTREMES - 1); i++) {
+        scene s = scene_random(i / (N_EXTREMES - 1));
+        s.extreme = 1 + i % (N_EXTREMES - 1);
+        if (s.n_tokens >= s.block_tiles * TILE) s.sealed_from = 0, s.sealed_to = s.block_tiles * TILE;
+        bad += check_scene(s);
+    }
+    assert_int_equal(bad, 0);
+}
+
+static void segments_after_the_first(void **state) {
+    (void)state;
+    int bad = 0;
+    for (int i = 0; i < N_KV_FORMATS * N_KV_FORMATS; i++) {
+        scene s = scene_random(i);
+        s.first = ATTN_SEGMENT * (1 + random_int(3));
+        bad += check_scene(s);
+    }
+    assert_int_equal(bad, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_of_formats),
+        cmocka_unit_test(extremes_on_every_path),
+        cmocka_unit_test(segments_after_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
