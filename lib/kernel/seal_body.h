@@ -236,15 +236,7 @@ WORD void seal(const int format, const int keys, const seal_args *a) {
     }
 }
 
-#define SEAL(NAME, FORMAT)                                                  \
-    static void seal_k_##NAME(const seal_args *a) { seal(FORMAT, 1, a); }   \
-    static void seal_v_##NAME(const seal_args *a) { seal(FORMAT, 0, a); }
-SEAL(e4m3, KV_E4M3)
-SEAL(e5m2, KV_E5M2)
-SEAL(int8, KV_INT8)
-SEAL(int4, KV_INT4)
-SEAL(int3, KV_INT3)
-SEAL(int2, KV_INT2)
+SEAL_EACH(SEAL_FUNCTIONS)
 
 /* ------------------------------------------------------------------------------------------ rotation */
 
@@ -283,14 +275,7 @@ static void rotate(float *x, int dim) {
     }
 }
 
-#define ROW(NAME, FORMAT) (k->seal_k[FORMAT] = seal_k_##NAME, k->seal_v[FORMAT] = seal_v_##NAME)
-
 static void seal_fill(kernels *k) {
-    ROW(e4m3, KV_E4M3);
-    ROW(e5m2, KV_E5M2);
-    ROW(int8, KV_INT8);
-    ROW(int4, KV_INT4);
-    ROW(int3, KV_INT3);
-    ROW(int2, KV_INT2);
+    SEAL_EACH(SEAL_ROW)
     k->rotate = rotate;
 }
