@@ -38,8 +38,9 @@
  * WHAT IS PROMISED
  *
  * - The result of attention for a token does not depend, in a single bit, on the batch it was in, on how
- *   the prompt was cut into steps, on the number of threads, the kind of cache, the block size, or the
- *   instruction set (x86-64): docs/numeric-contract.md fixes the order of every sum.
+ *   the prompt was cut into steps, on the number of threads, the kind of cache, the instruction set (x86-64),
+ *   or, in formats that are kept as they come, the block size: docs/numeric-contract.md fixes the order of
+ *   every sum.
  * - Memory is asked for once, in kvt_open. Afterwards a step allocates nothing. Full is a status.
  * - A call that does not return KVT_OK has changed nothing, unless its comment says otherwise.
  *

@@ -151,6 +151,7 @@ reader *reference_of(const shape *s, int n_tokens) {
 }
 
 void assert_same(const reader *a, const reader *b, int first, int end, const char *how) {
+    assert_true(first <= end);
     size_t width = (size_t)width_out(a->shape), from = (size_t)first * width, n = (size_t)(end - first) * width;
     for (int layer = 0; layer < N_LAYERS; layer++)
         if (memcmp(a->out[layer] + from, b->out[layer] + from, n * sizeof(float)))
