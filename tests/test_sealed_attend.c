@@ -105,7 +105,8 @@ static void every_pair_of_formats_is_the_same_everywhere(void **state) {
         for (int j = 0; j < 4; j++) {
             if (!kernels_of(cpus[j])) continue;
             set.cpu = cpus[j];
-            assert_setup(reference, &set, s.n_tokens, 35, cpus[j]);
+            /* Steps of 3: rows of both heads in one call, and some of those steps lie in two blocks. */
+            assert_setup(reference, &set, s.n_tokens, j % 2 ? 3 : 35, cpus[j]);
         }
         reader_free(reference);
     }
