@@ -48,7 +48,9 @@ ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mf
 ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
 isa = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
-PKGS := libpcre2-8 libutf8proc jansson cairo zlib libedit
+LIB_PKGS := libsodium libxxhash
+LIB_LIBS = $(shell pkg-config --libs $(LIB_PKGS))
+PKGS := libpcre2-8 libutf8proc jansson cairo zlib libedit $(LIB_PKGS)
 PKG_CFLAGS = $(shell pkg-config --cflags $(PKGS))
 PKG_LIBS   = $(shell pkg-config --libs $(PKGS))
 
@@ -100,7 +102,7 @@ $(OUT)/libkvtile.a: $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR)$(AR) rcs $@ $^
 $(OUT)/libkvtile.so.$(SOVERSION): $(LIB_OBJ)
-	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -shared -Wl,-soname,libkvtile.so.$(SOVERSION) $(if $(filter release,$(MODE)),-Wl$(comma)-z$(comma)defs) -o $@ $^ -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -shared -Wl,-soname,libkvtile.so.$(SOVERSION) $(if $(filter release,$(MODE)),-Wl$(comma)-z$(comma)defs) -o $@ $^ $(LIB_LIBS) -pthread
 $(OUT)/kvtile: $(APP_OBJ) $(OUT)/libkvtile.a
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -pthread
 
@@ -115,7 +117,7 @@ $(OUT)/tests/fuzz_%: $(OUT)/tests/fuzz_%.o $(FUZZ_LIB_OBJ) $(APP_PARTS) $(OUT)/l
 # Examples are built the way a user would: the installed headers and the library, nothing else.
 $(OUT)/examples/%: examples/%.c $(OUT)/libkvtile.a
 	@mkdir -p $(@D)
-	$(call say,LINK)$(CC) $(CFLAGS) -std=c11 $(WARN) -Iinclude $(MODE_FLAGS) -o $@ $< $(OUT)/libkvtile.a -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) -std=c11 $(WARN) -Iinclude $(MODE_FLAGS) -o $@ $< $(OUT)/libkvtile.a $(LIB_LIBS) -pthread
 examples: $(patsubst %.c,$(OUT)/%,$(wildcard examples/*.c)) ## the example programs
 
 deps: ## install what building and running needs (Debian packages)
@@ -173,7 +175,7 @@ $(OUT)/bench/%.o: bench/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS) $(BASE) $(MODE_FLAGS) $(call isa,$<) -c $< -o $@
 $(OUT)/bench/layout/rowmajor: $(LAYOUT_OBJ) $(OUT)/libkvtile.a
-	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ -pthread
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS) -pthread
 bench-layout: $(OUT)/bench/layout/rowmajor ## tiles beside row-major keys and values (x86-64)
 	$< $(LAYOUT)
 -include $(LAYOUT_OBJ:.o=.d)

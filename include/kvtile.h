@@ -31,6 +31,7 @@
  *
  *     kvt_seq_fork(cache, seq, &other);                 5. share everything so far, copy nothing
  *     kvt_seq_truncate(cache, seq, 100);                6. forget all but the first 100 tokens
+ *     kvt_match(cache, third, prompt, n, NULL, &hit);   7. begin with what others have computed of a prompt
  *     kvt_seq_free(cache, seq);
  *     kvt_close(cache);
  *
@@ -83,13 +84,15 @@ extern "C" {
 typedef enum kvt_status {
     KVT_OK = 0,
     KVT_FULL = 1,         /* no block (or sequence slot) is free; free or truncate something, then retry */
+    KVT_MISS = 2,         /* a tier has no such record */
     KVT_E_ARGUMENT = -1,  /* an argument out of its range */
     KVT_E_MEMORY = -2,    /* the memory asked for cannot be had */
     KVT_E_STATE = -3,     /* this call is not allowed now, e.g. kvt_attend without kvt_reserve */
     KVT_E_SEQUENCE = -4,  /* no such sequence: never made, or freed */
     KVT_E_LIMIT = -5,     /* longer than tokens_max, or more rows than batch_tokens_max */
-    KVT_E_CORRUPT = -6,   /* kvt_check found the cache's own records in contradiction */
-    KVT_E_UNSUPPORTED = -7 /* a format, kind or size that this build does not offer */
+    KVT_E_CORRUPT = -6,   /* kvt_check found the cache's own records in contradiction; a tier's record is damaged */
+    KVT_E_UNSUPPORTED = -7, /* a format, kind or size that this build does not offer */
+    KVT_E_IO = -8         /* a tier could not be read or written */
 } kvt_status;
 
 /* One short English sentence for a status; never NULL. */
@@ -174,6 +177,16 @@ typedef void *(*kvt_alloc_fn)(void *ctx, size_t bytes, size_t align);
 typedef void (*kvt_release_fn)(void *ctx, void *p, size_t bytes);
 
 struct kvt_workers; /* the worker pool of kvtile_ops.h */
+struct kvt_tier;    /* where blocks wait outside the cache's memory, see below */
+
+/* Nanoseconds of a clock that never goes back. */
+typedef uint64_t (*kvt_clock_fn)(void *ctx);
+
+/* When full blocks are written to the tiers. */
+typedef enum kvt_write {
+    KVT_WRITE_THROUGH = 0, /* as soon as they are committed: what a process has computed outlives it */
+    KVT_WRITE_BACK = 1     /* once no sequence holds them */
+} kvt_write;
 
 typedef struct kvt_options {
     kvt_cache_kind kind;
@@ -192,6 +205,17 @@ typedef struct kvt_options {
     int n_threads;               /* of its own pool, 0 .. 256: 0 means the processors this process may use */
     int read_apart; /* not 0: blocks that several sequences of a step share are read once for each of them, not once
                        for all. The same bits; it is here so that what sharing saves can be measured */
+    int forget; /* not 0: no prefix index. A block is free once no sequence holds it, and kvt_match finds nothing */
+    const uint8_t *identity; /* [32] or NULL: a hash of all outside this cache that keys and values depend on: weights,
+                                position encoding, the arithmetic of products. Needed where there are tiers */
+    const uint8_t *secret;   /* [32] or NULL (zeros): key of the hashes. Caches with another one find nothing of it */
+    struct kvt_tier *const *tiers; /* [n_tiers], the nearest first; the caller's, must outlive the cache */
+    int n_tiers;             /* 0 .. 4 */
+    kvt_write write;
+    int moves_max;           /* blocks on their way to and from tiers at once, 1 .. 4096; default 64 */
+    size_t pinned_bytes_max; /* limit of kvt_pin; 0: a quarter of the blocks */
+    kvt_clock_fn clock;      /* NULL: the system's */
+    void *clock_ctx;
     kvt_log_fn log;              /* NULL: silent */
     void *log_ctx;
     kvt_alloc_fn alloc; /* both or neither; neither: anonymous memory in huge pages where offered */
@@ -201,6 +225,80 @@ typedef struct kvt_options {
 
 /* Every field at its default; layers and n_layers are left for the caller. */
 KVT_API kvt_options kvt_options_default(void);
+
+/* ----------------------------------------------------------------------------------------------- tiers
+ *
+ * A tier keeps records: bytes under a key. Blocks wait there when memory has no room for them, and outlive the process
+ * where it is a disk. A cache reads and writes on a thread of its own for each tier; several caches, and several
+ * processes where it is a folder, may use one. What comes back is checked (docs/format.md): whatever is damaged, of
+ * another model or of another format is a miss. */
+typedef struct kvt_tier kvt_tier;
+
+typedef struct kvt_tier_key {
+    uint8_t space[32]; /* of all records whose bytes have the same meaning */
+    uint8_t name[32];
+} kvt_tier_key;
+
+typedef struct kvt_piece {
+    void *at;
+    size_t n;
+} kvt_piece;
+
+typedef struct kvt_tier_entry {
+    kvt_tier_key key;
+    uint64_t bytes;   /* it takes, as the limit counts them */
+    uint64_t used_ns; /* when it was last written or read, since 1970 */
+} kvt_tier_entry;
+/* Not KVT_OK ends the walk with that status. */
+typedef kvt_status (*kvt_tier_fn)(void *ctx, const kvt_tier_entry *entry);
+
+typedef struct kvt_tier_usage {
+    uint64_t bytes, bytes_max, n_records;
+} kvt_tier_usage;
+
+/* A tier of one's own. All but `close` may be called by several threads at once. */
+typedef struct kvt_tier_ops {
+    const char *name;
+    /* The pieces, one behind the other, are a record: it is there whole, or not at all. Replaces one that is there.
+     * KVT_FULL: it is larger than the limit. KVT_E_IO. */
+    kvt_status (*put)(void *ctx, const kvt_tier_key *key, const kvt_piece *pieces, int n_pieces);
+    /* Fill the pieces. KVT_MISS: not there. KVT_E_CORRUPT: of another length. KVT_E_IO. What they hold is undefined
+     * unless KVT_OK. It counts as used. */
+    kvt_status (*get)(void *ctx, const kvt_tier_key *key, const kvt_piece *pieces, int n_pieces);
+    /* At once, without waiting for a disk: 1 it is probably there, 0 it is not. */
+    int (*has)(void *ctx, const kvt_tier_key *key);
+    void (*drop)(void *ctx, const kvt_tier_key *key); /* it need not be there */
+    /* The least recently used first; fn may drop records. */
+    kvt_status (*walk)(void *ctx, kvt_tier_fn fn, void *fn_ctx);
+    void (*usage)(void *ctx, kvt_tier_usage *out);
+    void (*close)(void *ctx);
+} kvt_tier_ops;
+
+/* ops are copied; all functions are there. KVT_E_MEMORY: ctx is still the caller's. */
+KVT_API kvt_status kvt_tier_new(kvt_tier **out, const kvt_tier_ops *ops, void *ctx);
+/* In this process's memory; bytes_max counts what it takes in all. The least recently used leave. */
+KVT_API kvt_status kvt_tier_memory(kvt_tier **out, uint64_t bytes_max);
+/* In a folder, a file for each record, made if it is not there (its parent is). bytes_max counts what all files take on
+ * the disk, those of other processes and those being written included; the least recently used leave. KVT_E_IO: the
+ * folder cannot be used; the log says why. */
+KVT_API kvt_status kvt_tier_disk(kvt_tier **out, const char *folder, uint64_t bytes_max, kvt_log_fn log, void *log_ctx);
+KVT_API void kvt_tier_close(kvt_tier *tier); /* NULL is fine; no cache uses it any more */
+
+KVT_API kvt_status kvt_tier_usage_get(kvt_tier *tier, kvt_tier_usage *out);
+KVT_API kvt_status kvt_tier_walk(kvt_tier *tier, kvt_tier_fn fn, void *ctx);
+KVT_API void kvt_tier_drop(kvt_tier *tier, const kvt_tier_key *key);
+
+/* What a record says of itself. */
+typedef struct kvt_record_info {
+    uint32_t version;
+    uint32_t kind; /* 1 a block, 2 what the records of its space have in common, 3 a swapped block of one sequence */
+    uint32_t n_tokens, index; /* of a block: tokens, and its number in the sequence */
+    uint64_t bytes;           /* header and payload */
+    char about[160];          /* of kind 2: "8 layers, k8v8, blocks of 32, ...", for people */
+} kvt_record_info;
+/* Read and check a whole record. KVT_MISS: not there. KVT_E_CORRUPT: damaged, or not the record of this key.
+ * KVT_E_UNSUPPORTED: of another version. KVT_E_MEMORY, KVT_E_IO. */
+KVT_API kvt_status kvt_tier_verify(kvt_tier *tier, const kvt_tier_entry *entry, kvt_record_info *out);
 
 /* --------------------------------------------------------------------------------------- estimates */
 
@@ -215,7 +313,7 @@ typedef struct kvt_bytes_info {
     size_t bytes_cache;     /* n_blocks * bytes_per_block */
     size_t bytes_hot;       /* of encoded formats: slots for the first blocks and the open one of sequences_max
                                sequences and one more for each of a step, and a step's new blocks in one layer */
-    size_t bytes_tables;    /* block tables, free lists, token ids */
+    size_t bytes_tables;    /* block tables, free lists, token ids, the prefix index; buffers of moves to tiers */
     size_t bytes_scratch;   /* what a step needs while it runs, all threads together */
     size_t bytes_total;     /* what kvt_open will ask for */
 } kvt_bytes_info;
@@ -279,6 +377,78 @@ KVT_API int kvt_seq_length(const kvt_cache *cache, kvt_seq seq);
 
 /* Copy the ids of tokens first .. first + n - 1, as given to kvt_commit. KVT_E_ARGUMENT: there are not so many. */
 KVT_API kvt_status kvt_seq_tokens(const kvt_cache *cache, kvt_seq seq, int first, int n, int32_t *out);
+
+/* ---------------------------------------------------------------------------- what others have computed
+ *
+ * A full block whose tokens were given to kvt_commit is found by what it is: the key of a block is a hash of the key of
+ * the block before it and of its tokens, the first one's of everything that its bytes depend on. A block that no
+ * sequence holds is idle: it stays, and can be found, until its room is needed or its time is over; ends of prefixes
+ * leave before beginnings, docs/eviction.md says in which order. A block that comes to be a second time is kept once.
+ * What is found is compared by its tokens and by what stands before it, and is what computing would give, bit by bit.
+ * Paged caches only. */
+
+/* Why a prefix ended where it did. */
+typedef enum kvt_miss {
+    KVT_MISS_NONE = 0,         /* it did not: all tokens but the last are there */
+    KVT_MISS_COLD = 1,         /* nobody has computed this */
+    KVT_MISS_DIFFERS = 2,      /* what is known goes on with other tokens */
+    KVT_MISS_EVICTED = 3,      /* it was here, and had to leave */
+    KVT_MISS_SHORT = 4,        /* what is left is less than a block */
+    KVT_MISS_OTHER_FORMAT = 5, /* a tier has it from this model, in other formats, blocks or layers */
+    KVT_MISS_OTHER_MODEL = 6,  /* a tier has the same tokens from another identity or numeric contract */
+    KVT_MISS_TIER_SLOW = 7,    /* a tier has it, and reading it takes longer than computing it */
+    KVT_MISS_TIER_BAD = 8,     /* a tier's record could not be read, or was not what it should be */
+    KVT_MISS_WINDOW = 9,       /* tokens that a window needs have left it */
+    KVT_MISS_DISABLED = 10,    /* this kind of cache has no prefix index, or options.forget */
+    KVT_N_MISSES = 11
+} kvt_miss;
+
+/* "cold", "differs", "evicted", "shorter_than_block", "other_format", "other_model", "tier_slow", "tier_bad", "window",
+ * "disabled", and "none"; NULL for a number that is none. */
+KVT_API const char *kvt_miss_name(kvt_miss reason);
+
+typedef struct kvt_match_options {
+    int priority;    /* -100 .. 100, of the blocks of this sequence; a lower one leaves before a higher one */
+    uint64_t ttl_ns; /* they are forgotten when nobody has read them for so long; 0: no limit */
+    int resumed;     /* not 0: the sequence was here before and gave its blocks back; its hits are counted apart */
+    int memory_only; /* not 0: tiers are not asked */
+} kvt_match_options;
+
+typedef struct kvt_match_result {
+    int n_tokens;  /* that the sequence now has */
+    int n_found;   /* of them, found by this call; */
+    int n_partial; /* of these, in a block that goes on with other tokens, */
+    int n_fetched; /* and those that came from a tier */
+    int n_coming;  /* more that are on their way from a tier: call again (kvt_wait) before computing, or go on without */
+    kvt_miss reason; /* why there are no more; KVT_MISS_NONE also while some are coming */
+} kvt_match_result;
+
+/* Give a sequence the longest known beginning of `tokens`, but at most n_tokens - 1 of them, since the last one's
+ * logits have to be computed. What the sequence has already must be the beginning of tokens (KVT_E_ARGUMENT); an empty
+ * one is the usual case. opt NULL: all 0. Blocks in tiers are fetched in the background, as far as blocks are free; the
+ * next call takes those that have come. A step over a sequence whose blocks are still coming goes on without them.
+ * Never KVT_FULL. Not during a step. */
+KVT_API kvt_status kvt_match(kvt_cache *cache, kvt_seq seq, const int32_t *tokens, int n_tokens,
+                             const kvt_match_options *opt, kvt_match_result *out);
+
+/* Hold the known blocks of this beginning, which then cannot leave, until kvt_unpin of the same tokens; both count.
+ * *n_pinned: tokens that are held. KVT_FULL: options.pinned_bytes_max is reached; nothing changed. */
+KVT_API kvt_status kvt_pin(kvt_cache *cache, const int32_t *tokens, int n_tokens, int *n_pinned);
+KVT_API kvt_status kvt_unpin(kvt_cache *cache, const int32_t *tokens, int n_tokens);
+
+/* Take the sequence's blocks to a tier (number of options.tiers) and give their memory back. It keeps its length and
+ * its tokens; until kvt_seq_swap_in it can only be freed (else KVT_E_STATE). Returns when all is written. KVT_E_IO: it
+ * could not be written; the sequence is as before. */
+KVT_API kvt_status kvt_seq_swap_out(kvt_cache *cache, kvt_seq seq, int tier);
+/* Bring it back, bit by bit as it was. KVT_FULL: no room; it is where it was. KVT_MISS: the tier has lost some of it;
+ * the sequence ends before that, kvt_seq_length says where. */
+KVT_API kvt_status kvt_seq_swap_in(kvt_cache *cache, kvt_seq seq);
+
+/* Wait until something that is on its way from a tier has come, at most so many milliseconds (below 0: however long).
+ * KVT_OK: it has, or nothing is on its way. KVT_MISS: not yet. */
+KVT_API kvt_status kvt_wait(kvt_cache *cache, int timeout_ms);
+/* Wait until all that is on its way to tiers is written (kvt_close does). */
+KVT_API kvt_status kvt_flush(kvt_cache *cache);
 
 /* -------------------------------------------------------------------------------------- one step */
 
@@ -357,7 +527,9 @@ typedef struct kvt_stats {
     size_t bytes_reserved; /* memory of keys and values that no other sequence can get: paged, the blocks in
                               use; contiguous, a whole region per sequence; and hot slots in use */
     size_t bytes_used;     /* of it, what holds a token: a hot one in its slot, and in its block, too */
-    size_t blocks_total, blocks_used, blocks_free;
+    size_t blocks_total, blocks_used, blocks_free; /* used: by sequences or moves; free: with those that are idle */
+    size_t blocks_idle;        /* held by nobody, found by kvt_match */
+    size_t blocks_pinned;
     size_t blocks_shared;      /* in use by more than one sequence */
     size_t blocks_used_most;   /* highest blocks_used so far */
     size_t tokens_held;        /* tokens of all sequences, a shared one counted for each that holds it */
@@ -368,6 +540,22 @@ typedef struct kvt_stats {
     uint64_t n_commits, n_aborts;
     uint64_t n_full;                     /* KVT_FULL of kvt_reserve, kvt_seq_new and kvt_seq_fork */
     uint64_t tokens_committed;           /* rows of all committed steps */
+
+    /* Of kvt_match: asked = found + missed, where found = in memory + from tiers. A token that is asked for again by a
+     * further call for the same sequence is not counted again. */
+    uint64_t tokens_asked;
+    uint64_t tokens_found;   /* in memory, */
+    uint64_t tokens_fetched; /* and from tiers; */
+    uint64_t tokens_resumed; /* of both: by sequences that had been here before (kvt_match_options.resumed) */
+    uint64_t tokens_missed[KVT_N_MISSES]; /* by the reason for which the prefix ended */
+    uint64_t blocks_evicted; /* so far, idle ones that left for another */
+    uint64_t blocks_expired; /* their time was over */
+    uint64_t blocks_merged;  /* that were computed a second time, and are kept once */
+    uint64_t n_puts, n_gets; /* records written to and read from tiers, */
+    uint64_t bytes_put, bytes_got;
+    uint64_t n_puts_failed, n_gets_failed; /* and those that could not be, or were not what they should be */
+    uint64_t n_puts_skipped; /* not written: too many were on their way, or the block had to leave before */
+    size_t moves_open;       /* on their way now */
 } kvt_stats;
 
 KVT_API kvt_status kvt_stats_get(const kvt_cache *cache, kvt_stats *out);

@@ -15,6 +15,8 @@ want gcc has gcc
 want libc6-dev compiles gcc '#include <stdio.h>' c
 want make has make
 want pkg-config has pkg-config
+want libsodium-dev pkg-config --exists libsodium
+want libxxhash-dev pkg-config --exists libxxhash
 want libpcre2-dev pkg-config --exists libpcre2-8
 want libutf8proc-dev pkg-config --exists libutf8proc
 want libjansson-dev pkg-config --exists jansson

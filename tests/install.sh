@@ -29,7 +29,7 @@ flags=$(pkg-config --cflags kvtile)
 cc -std=c11 $flags examples/embed.c -o "$root/shared" $(pkg-config --libs kvtile)
 LD_LIBRARY_PATH=$prefix/lib "$root/shared" >"$root/shared.txt"
 ok
-cc -std=c11 $flags examples/embed.c -o "$root/static" "$prefix/lib/libkvtile.a" -pthread
+cc -std=c11 $flags examples/embed.c -o "$root/static" "$prefix/lib/libkvtile.a" $(PKG_CONFIG_SYSROOT_DIR= pkg-config --libs libsodium libxxhash) -pthread
 "$root/static" >"$root/static.txt"
 cmp "$root/shared.txt" "$root/static.txt"
 ok

@@ -1,0 +1,79 @@
+/* move.h - movers: a thread for each tier, jobs that the owner of the cache hands it, results that it takes back between
+ * steps. Nothing else is shared between them.
+ *
+ * A job names a block. Its bytes are read (put) or written (get) by the mover while the job is open, so the owner holds
+ * the block for as long (a lease: a reference of the pool), and nobody else touches those bytes: a block that is put is
+ * full and never written again, one that is fetched is known to nobody until it has come.
+ *
+ * A put copies the block into the tier's own buffer first; from then on the block is free of it, and the write takes as
+ * long as it takes: the owner never waits for a write. */
+#ifndef KVT_MOVE_H
+#define KVT_MOVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "carve.h"
+#include "kvtile.h"
+#include "tier/tier.h"
+
+enum { MOVE_TIERS_MAX = 4, MOVE_NONE = -1 };
+
+typedef enum move_kind { MOVE_PUT, MOVE_GET, MOVE_DROP } move_kind;
+
+typedef struct move_job {
+    move_kind kind;
+    int tier;
+    int block;        /* MOVE_DROP: MOVE_NONE */
+    bool hot;         /* the payload is the block's hot tiles, not its records */
+    bool counts_time; /* of a get: part of what a tier's speed is learned from */
+    kvt_tier_key key; /* address in the tier */
+    record what;      /* of a put what to write, of a get what is expected. payload_bytes 0: move.c fills it in */
+    uint64_t tag;     /* the owner's */
+
+    kvt_status status; /* of a finished job */
+    uint64_t bytes;    /* header and payload */
+} move_job;
+
+typedef struct mover mover;
+
+/* Room for moves_max jobs, a buffer of a whole record for each tier. */
+void move_carve(mover *m, carve *a, const kvt_options *opt, const kvt_cache *c);
+
+/* Threads are started; `inline_` (for checks): there are none, jobs run where move_run_one says. */
+kvt_status move_open(kvt_cache *c, bool inline_);
+/* What is queued to be written or dropped is, what is to be read is not; threads end. Half-open is fine. */
+void move_close(kvt_cache *c);
+
+/* Hand a job over; it is copied. False: moves_max are open. Jobs of one tier run in this order. */
+bool move_add(kvt_cache *c, const move_job *job);
+/* The next job that is through: its block is the owner's again. A put comes back twice: first with `copied` set, which
+ * ends its hold of the block, then when it is written. */
+typedef struct move_result {
+    move_job job;
+    bool copied;    /* the block is free of the put, which goes on */
+    bool cancelled; /* by move_cancel_*; nothing was read or written */
+} move_result;
+bool move_take(kvt_cache *c, move_result *out);
+
+/* Take back puts that have not begun, the newest first, until n blocks are free of them; how many were. They come out
+ * of move_take as cancelled. */
+int move_cancel_puts(kvt_cache *c, int n);
+/* Take back the get of a block, if it has not begun. */
+bool move_cancel_get(kvt_cache *c, int block);
+
+/* Wait for a result of a get (any: or of a put) to take; below 0: however long. True: there is one, or none is open. */
+bool move_wait(kvt_cache *c, int timeout_ms, bool any);
+int move_n_open(const kvt_cache *c);
+int move_n_gets(const kvt_cache *c);
+
+/* Run the oldest job of a tier here and now, where there are no threads; false: it has none. */
+bool move_run_one(kvt_cache *c, int tier);
+
+/* Nanoseconds that a get of one block takes, learned; 0: not known yet. Smoothed over the last few. */
+uint64_t move_get_ns(const kvt_cache *c, int tier);
+
+/* The pieces of a block's payload, [n_layers]: of its records, or of its hot tiles. */
+void move_pieces(const kvt_cache *c, int block, bool hot, kvt_piece *out);
+
+#endif
