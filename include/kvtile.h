@@ -419,7 +419,7 @@ typedef struct kvt_match_result {
     int n_found;   /* of them, found by this call; */
     int n_partial; /* of these, in a block that goes on with other tokens, */
     int n_fetched; /* and those that came from a tier */
-    int n_coming;  /* more that are on their way from a tier: call again (kvt_wait) before computing, or go on without */
+    int n_coming;  /* more that are on their way from a tier: call again (kvt_wait) before computing, or go on */
     kvt_miss reason; /* why there are no more; KVT_MISS_NONE also while some are coming */
 } kvt_match_result;
 

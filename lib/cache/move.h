@@ -1,4 +1,4 @@
-/* move.h - movers: a thread for each tier, jobs that the owner of the cache hands it, results that it takes back between
+/* move.h - movers: a thread for each tier, jobs that the owner of the cache hands over, results that it takes between
  * steps. Nothing else is shared between them.
  *
  * A job names a block. Its bytes are read (put) or written (get) by the mover while the job is open, so the owner holds
