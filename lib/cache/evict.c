@@ -1,4 +1,4 @@
-/* evict.c - see evict.h: a heap of what may leave, by score. */
+/* evict.c - see evict.h: what may leave, by priority and score, and by time. */
 #include "evict.h"
 
 #include <assert.h>
@@ -8,57 +8,61 @@
 enum { GAPS_MAX = 200 }; /* the newest so many weigh most in what is typical */
 static const double GAP_START_LN = 3; /* 20 requests, until the first gap is seen */
 
+/* ---------------------------------------------------------------------------------------- what may leave */
+
+static bool leaves_before(const index_entry *a, const index_entry *b) {
+    if (a->priority != b->priority) return a->priority < b->priority;
+    return a->score < b->score || (a->score == b->score && a->key < b->key);
+}
+
+static bool is_over_before(const index_entry *a, const index_entry *b) {
+    return a->expires_ns < b->expires_ns || (a->expires_ns == b->expires_ns && a->key < b->key);
+}
+
 void evict_carve(evict *v, carve *a, int n_blocks) {
-    v->heap = carve_take(a, (size_t)n_blocks, sizeof *v->heap);
+    heap_carve(&v->idle, a, n_blocks);
+    heap_carve(&v->timed, a, n_blocks);
 }
 
 void evict_open(evict *v, index_table *index) {
     v->index = index;
-    v->n_heap = 0;
+    heap_open(&v->idle, index, 0, leaves_before);
+    heap_open(&v->timed, index, 1, is_over_before);
     v->now = v->n_gaps = 0;
     v->gap_ln = GAP_START_LN;
 }
 
-/* ------------------------------------------------------------------------------------------------- the heap */
-
-static bool leaves_before(const evict *v, int a, int b) {
-    const index_entry *x = &v->index->entry[a], *y = &v->index->entry[b];
-    return x->score < y->score || (x->score == y->score && x->key < y->key);
+static bool may_leave(const index_entry *e) {
+    return e->block != INDEX_NONE && !e->held && e->n_pins == 0 && e->n_children == 0;
 }
 
-static void heap_put(evict *v, int at, int entry) {
-    v->heap[at] = entry;
-    v->index->entry[entry].heap_at = at;
+static bool has_time(const index_entry *e) {
+    return e->expires_ns != 0 && e->expires_ns != INDEX_NEVER;
 }
 
-static void heap_rise(evict *v, int at, int entry) {
-    for (; at > 0 && leaves_before(v, entry, v->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap_put(v, at, v->heap[(at - 1) / 2]);
-    heap_put(v, at, entry);
+static void withdraw(evict *v, int entry) {
+    heap_remove(&v->idle, entry);
+    heap_remove(&v->timed, entry);
 }
 
-static void heap_sink(evict *v, int at, int entry) {
-    for (int child; (child = 2 * at + 1) < v->n_heap; at = child) {
-        if (child + 1 < v->n_heap && leaves_before(v, v->heap[child + 1], v->heap[child])) child++;
-        if (!leaves_before(v, v->heap[child], entry)) break;
-        heap_put(v, at, v->heap[child]);
-    }
-    heap_put(v, at, entry);
-}
-
-static void heap_remove(evict *v, int entry) {
-    int at = v->index->entry[entry].heap_at, last = v->heap[--v->n_heap];
-    v->index->entry[entry].heap_at = INDEX_NONE;
-    if (last == entry) return;
-    if (at > 0 && leaves_before(v, last, v->heap[(at - 1) / 2])) heap_rise(v, at, last);
-    else heap_sink(v, at, last);
-}
-
-/* What is idle and has no children may leave. */
+/* It may have come to be one that may leave. */
 static void offer(evict *v, int entry) {
     const index_entry *e = &v->index->entry[entry];
-    if (e->heap_at == INDEX_NONE && e->block != INDEX_NONE && !e->held && e->n_children == 0)
-        heap_rise(v, v->n_heap++, entry);
+    if (!may_leave(e) || e->place[v->idle.place] != INDEX_NONE) return;
+    heap_add(&v->idle, entry);
+    if (has_time(e)) heap_add(&v->timed, entry);
+}
+
+bool evict_sound(const evict *v) {
+    int n_idle = 0, n_timed = 0;
+    for (int i = 0; i < v->index->n_used; i++) {
+        const index_entry *e = &v->index->entry[i];
+        bool idle = e->place[v->idle.place] != INDEX_NONE, timed = e->place[v->timed.place] != INDEX_NONE;
+        if (idle != may_leave(e) || timed != (idle && has_time(e))) return false;
+        n_idle += idle;
+        n_timed += timed;
+    }
+    return n_idle == v->idle.n && n_timed == v->timed.n && heap_sound(&v->idle) && heap_sound(&v->timed);
 }
 
 /* ----------------------------------------------------------------------------------------------- the score */
@@ -74,23 +78,48 @@ static double log2_of(double x) {
     return math_log(x) * 1.4426950408889634;
 }
 
-void evict_begin(evict *v, int n_new, uint32_t gap) {
-    double late = gap > 0 ? log2_of(gap) - v->gap_ln * 1.4426950408889634 - 1 : 0;
+evict_reader evict_begin(evict *v, int n_new, uint64_t gap) {
+    double late = gap > 0 ? log2_of((double)gap) - v->gap_ln * 1.4426950408889634 - 1 : 0;
     v->now++;
-    v->bonus = -0.25 * log2_of(1.0 + n_new) - (late > 0 ? late : 0);
+    return (evict_reader){ .bonus = -0.25 * log2_of(1.0 + n_new) - (late > 0 ? late : 0) };
 }
 
-void evict_hold(evict *v, int entry, int depth, bool open) {
+/* --------------------------------------------------------------------------------------- coming and going */
+
+void evict_adopt(evict *v, int entry, int parent, int32_t block) {
+    index_entry *e = &v->index->entry[entry];
+    assert(e->block == INDEX_NONE && block != INDEX_NONE);
+    index_revive(v->index, entry);
+    e->block = block;
+    e->parent = parent;
+    e->held = true;
+    e->priority = INT8_MIN;
+    e->expires_ns = 0;
+    if (parent == INDEX_NONE) return;
+    assert(v->index->entry[parent].block != INDEX_NONE);
+    withdraw(v, parent);
+    v->index->entry[parent].n_children++;
+}
+
+static void raise_time(index_entry *e, uint64_t expires_ns) {
+    uint64_t time = expires_ns ? expires_ns : INDEX_NEVER;
+    if (time > e->expires_ns) e->expires_ns = time;
+}
+
+void evict_hold(evict *v, int entry, int depth, bool open, const evict_reader *r) {
     enum { OPEN = 50 };
     index_entry *e = &v->index->entry[entry];
-    if (e->heap_at != INDEX_NONE) heap_remove(v, entry);
+    assert(e->block != INDEX_NONE && r->priority >= -EVICT_PRIORITY && r->priority <= EVICT_PRIORITY);
+    withdraw(v, entry);
     /* The first blocks of prefixes are what all requests share: their gaps say nothing about a text's return. */
-    if (e->n_uses > 0 && depth > 0 && e->last < v->now) learn_gap(v, math_log(v->now - e->last));
+    if (e->n_uses > 0 && depth > 0 && e->last < v->now) learn_gap(v, math_log((double)(v->now - e->last)));
     if (e->n_uses < INDEX_USES) e->n_uses++;
     e->last = v->now;
     e->held = true;
-    double bonus = v->bonus + 0.5 * e->n_uses - 0.05 * log2_of(1.0 + depth) - (open ? OPEN : 0);
-    e->score = v->now + math_exp(v->gap_ln) * bonus;
+    double bonus = r->bonus + 0.5 * e->n_uses - 0.05 * log2_of(1.0 + depth) - (open ? OPEN : 0);
+    e->score = (double)v->now + math_exp(v->gap_ln) * bonus;
+    if (r->priority > e->priority) e->priority = (int8_t)r->priority;
+    raise_time(e, r->expires_ns);
 }
 
 void evict_release(evict *v, int entry) {
@@ -98,20 +127,57 @@ void evict_release(evict *v, int entry) {
     offer(v, entry);
 }
 
-int evict_next(evict *v, int32_t *block) {
-    if (v->n_heap == 0) return INDEX_NONE;
-    int entry = v->heap[0];
+void evict_extend(evict *v, int entry, uint64_t expires_ns) {
+    heap_remove(&v->timed, entry);
     index_entry *e = &v->index->entry[entry];
-    heap_remove(v, entry);
-    *block = e->block;
+    raise_time(e, expires_ns);
+    if (e->place[v->idle.place] != INDEX_NONE && has_time(e)) heap_add(&v->timed, entry);
+}
+
+void evict_pin(evict *v, int entry) {
+    assert(v->index->entry[entry].block != INDEX_NONE);
+    withdraw(v, entry);
+    v->index->entry[entry].n_pins++;
+}
+
+void evict_unpin(evict *v, int entry) {
+    assert(v->index->entry[entry].n_pins > 0);
+    v->index->entry[entry].n_pins--;
+    offer(v, entry);
+}
+
+/* The block of an entry is taken off it and off its parent. */
+static int32_t detach(evict *v, int entry) {
+    index_entry *e = &v->index->entry[entry];
+    assert(e->block != INDEX_NONE && e->n_children == 0 && e->n_pins == 0);
+    withdraw(v, entry);
+    int32_t block = e->block, parent = e->parent;
     e->block = INDEX_NONE;
-    if (e->parent != INDEX_NONE) {
-        index_entry *parent = &v->index->entry[e->parent];
-        assert(parent->n_children > 0);
-        parent->n_children--;
-        offer(v, e->parent);
+    e->held = false;
+    if (parent != INDEX_NONE) {
+        assert(v->index->entry[parent].n_children > 0);
+        v->index->entry[parent].n_children--;
+        offer(v, parent);
     }
-    e->parent = INDEX_NONE;
+    return block;
+}
+
+static int leave(evict *v, int entry, int32_t *block) {
+    *block = detach(v, entry);
     index_bury(v->index, entry);
     return entry;
+}
+
+int evict_next(evict *v, int32_t *block) {
+    return v->idle.n > 0 ? leave(v, v->idle.at[0], block) : INDEX_NONE;
+}
+
+int evict_expired(evict *v, uint64_t now_ns, int32_t *block) {
+    if (v->timed.n == 0 || v->index->entry[v->timed.at[0]].expires_ns > now_ns) return INDEX_NONE;
+    return leave(v, v->timed.at[0], block);
+}
+
+void evict_forget(evict *v, int entry) {
+    detach(v, entry);
+    index_remove(v->index, entry);
 }

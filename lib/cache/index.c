@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+static_assert(sizeof(index_entry) == 64, "a line of a processor's cache");
+
 /* Entries a bucket, on average: at most one. */
 static int buckets_of(int n_entries) {
     int n = 1;
@@ -20,7 +22,7 @@ void index_carve(index_table *t, carve *a, int n_entries) {
 void index_open(index_table *t) {
     for (int i = 0; i < t->n_buckets; i++) t->bucket[i] = INDEX_NONE;
     t->n_used = t->n_ghosts = 0;
-    t->oldest = t->newest = INDEX_NONE;
+    t->free = t->oldest = t->newest = INDEX_NONE;
 }
 
 static int32_t *bucket_of(const index_table *t, uint64_t key) {
@@ -41,8 +43,13 @@ static void unchain(index_table *t, int entry) {
 }
 
 static int entry_take(index_table *t) {
+    int entry = t->free;
+    if (entry != INDEX_NONE) {
+        t->free = t->entry[entry].chain;
+        return entry;
+    }
     if (t->n_used < t->n_entries) return t->n_used++;
-    int entry = t->oldest;
+    entry = t->oldest;
     assert(entry != INDEX_NONE);
     index_revive(t, entry);
     unchain(t, entry);
@@ -56,13 +63,17 @@ int index_add(index_table *t, uint64_t key) {
         .key = key,
         .chain = *bucket,
         .block = INDEX_NONE,
-        .parent = INDEX_NONE,
-        .heap_at = INDEX_NONE,
-        .older = INDEX_NONE,
-        .newer = INDEX_NONE,
+        .place = { INDEX_NONE, INDEX_NONE },
     };
     *bucket = entry;
+    index_bury(t, entry);
     return entry;
+}
+
+void index_remove(index_table *t, int entry) {
+    unchain(t, entry);
+    t->entry[entry].chain = t->free;
+    t->free = entry;
 }
 
 void index_bury(index_table *t, int entry) {
@@ -81,6 +92,7 @@ void index_revive(index_table *t, int entry) {
     else t->entry[e->older].newer = e->newer;
     if (e->newer == INDEX_NONE) t->newest = e->older;
     else t->entry[e->newer].older = e->older;
-    e->older = e->newer = INDEX_NONE;
+    e->parent = INDEX_NONE;
+    e->n_children = 0;
     t->n_ghosts--;
 }

@@ -61,7 +61,7 @@ void kvt_index_close(kvt_index *index) {
 /* What of the prefix is there, what is known, and when that was read last. */
 typedef struct known {
     int n_hit, n_known;
-    uint32_t gap;
+    uint64_t gap;
 } known;
 
 static known known_of(const kvt_index *x, const uint64_t *keys, int n_blocks) {
@@ -81,12 +81,7 @@ static known known_of(const kvt_index *x, const uint64_t *keys, int n_blocks) {
 static int entry_with_block(kvt_index *x, uint64_t key, int parent) {
     int entry = index_find(&x->table, key);
     if (entry == INDEX_NONE) entry = index_add(&x->table, key);
-    else if (x->table.entry[entry].block == INDEX_NONE) index_revive(&x->table, entry);
-    index_entry *e = &x->table.entry[entry];
-    if (e->block != INDEX_NONE) return entry;
-    e->block = pool_take(&x->pool);
-    e->parent = parent;
-    if (parent != INDEX_NONE) x->table.entry[parent].n_children++;
+    if (x->table.entry[entry].block == INDEX_NONE) evict_adopt(&x->evict, entry, parent, pool_take(&x->pool));
     return entry;
 }
 
@@ -105,10 +100,10 @@ kvt_status kvt_index_request(kvt_index *x, const uint64_t *keys, int n_blocks, i
     if (n_blocks > x->chain_max) return KVT_E_LIMIT;
     uint64_t callers = fp_enter();
     known k = known_of(x, keys, n_blocks);
-    evict_begin(&x->evict, n_blocks - k.n_known, k.gap);
+    evict_reader reader = evict_begin(&x->evict, n_blocks - k.n_known, k.gap);
     for (int i = 0; i < n_blocks; i++) {
         x->held[i] = entry_with_block(x, keys[i], i > 0 ? x->held[i - 1] : INDEX_NONE);
-        evict_hold(&x->evict, x->held[i], i, i >= n_full);
+        evict_hold(&x->evict, x->held[i], i, i >= n_full, &reader);
     }
     for (int i = n_blocks - 1; i >= 0; i--) evict_release(&x->evict, x->held[i]);
     *out = (kvt_index_result){.n_hit = k.n_hit, .n_cold = n_blocks - k.n_known, .n_evicted = k.n_known - k.n_hit};
