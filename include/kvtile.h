@@ -246,6 +246,7 @@ typedef struct kvt_piece {
 
 typedef struct kvt_tier_entry {
     kvt_tier_key key;
+    uint64_t length;  /* of the record */
     uint64_t bytes;   /* it takes, as the limit counts them */
     uint64_t used_ns; /* when it was last written or read, since 1970 */
 } kvt_tier_entry;
@@ -260,7 +261,7 @@ typedef struct kvt_tier_usage {
 typedef struct kvt_tier_ops {
     const char *name;
     /* The pieces, one behind the other, are a record: it is there whole, or not at all. Replaces one that is there.
-     * KVT_FULL: it is larger than the limit. KVT_E_IO. */
+     * KVT_FULL: it is larger than the limit. KVT_E_IO, KVT_E_MEMORY. */
     kvt_status (*put)(void *ctx, const kvt_tier_key *key, const kvt_piece *pieces, int n_pieces);
     /* Fill the pieces. KVT_MISS: not there. KVT_E_CORRUPT: of another length. KVT_E_IO. What they hold is undefined
      * unless KVT_OK. It counts as used. */
@@ -274,9 +275,10 @@ typedef struct kvt_tier_ops {
     void (*close)(void *ctx);
 } kvt_tier_ops;
 
-/* ops are copied; all functions are there. KVT_E_MEMORY: ctx is still the caller's. */
+/* ops are copied; all functions and the name are there. Not KVT_OK: ctx is still the caller's. */
 KVT_API kvt_status kvt_tier_new(kvt_tier **out, const kvt_tier_ops *ops, void *ctx);
-/* In this process's memory; bytes_max counts what it takes in all. The least recently used leave. */
+/* In this process's memory; bytes_max counts what it takes in all, records and tables. The least recently used leave.
+ * KVT_E_ARGUMENT: bytes_max is below 4096. */
 KVT_API kvt_status kvt_tier_memory(kvt_tier **out, uint64_t bytes_max);
 /* In a folder, a file for each record, made if it is not there (its parent is). bytes_max counts what all files take on
  * the disk, those of other processes and those being written included; the least recently used leave. KVT_E_IO: the
@@ -290,7 +292,7 @@ KVT_API void kvt_tier_drop(kvt_tier *tier, const kvt_tier_key *key);
 
 /* What a record says of itself. */
 typedef struct kvt_record_info {
-    uint32_t version;
+    uint32_t version; /* there with KVT_E_UNSUPPORTED too; all else is there with KVT_OK only */
     uint32_t kind; /* 1 a block, 2 what the records of its space have in common, 3 a swapped block of one sequence */
     uint32_t n_tokens, index; /* of a block: tokens, and its number in the sequence */
     uint64_t bytes;           /* header and payload */
