@@ -111,16 +111,16 @@ static void a_block_is_the_same_whoever_wrote_it(void **state) {
 /* Keys or values of one head and token as a record has them, turned back. */
 static void record_get(const kvt_cache *c, const layer_shape *l, int block, int head, int slot, bool keys, float *x) {
     const kv_format *f = keys ? c->k_format : c->v_format;
-    const uint8_t *record = (const uint8_t *)(keys ? store_keys(c, l, block, head) : store_values(c, l, block, head));
+    const uint8_t *sealed = (const uint8_t *)(keys ? store_keys(c, l, block, head) : store_values(c, l, block, head));
     int pad = keys ? l->pad_k : l->pad_v;
     uint16_t scale, centre = 0;
-    memcpy(&scale, record + kv_scales_at(f, pad, c->layout.block_tiles) + (size_t)slot * sizeof scale, sizeof scale);
+    memcpy(&scale, sealed + kv_scales_at(f, pad, c->layout.block_tiles) + (size_t)slot * sizeof scale, sizeof scale);
     assert_true(bf16_to_f32(scale) > 0 && isfinite(bf16_to_f32(scale)));
     for (int d = 0; d < pad; d++) {
         if (keys && f->kind == KV_CODES)
-            memcpy(&centre, record + kv_centroid_at(f, pad, c->layout.block_tiles) + (size_t)d * sizeof centre,
+            memcpy(&centre, sealed + kv_centroid_at(f, pad, c->layout.block_tiles) + (size_t)d * sizeof centre,
                    sizeof centre);
-        x[d] = kv_number(f, record, pad, keys, slot, d) * bf16_to_f32(scale) + bf16_to_f32(centre);
+        x[d] = kv_number(f, sealed, pad, keys, slot, d) * bf16_to_f32(scale) + bf16_to_f32(centre);
     }
     if (f->kind == KV_CODES) kernels_of("scalar")->rotate(x, pad);
 }

@@ -24,6 +24,7 @@ kvt_options kvt_options_default(void) {
         .tokens_max = 4096,
         .batch_tokens_max = 512,
         .math = KVT_MATH_FAST,
+        .moves_max = 64,
     };
 }
 

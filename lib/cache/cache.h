@@ -14,6 +14,7 @@
 #include "kernel/kernel.h"
 #include "kvtile_ops.h"
 #include "layer.h"
+#include "move.h"
 #include "pool.h"
 #include "seq.h"
 #include "step.h"
@@ -53,13 +54,14 @@ struct kvt_cache {
     step step;
     attend attend;
     cache_counts counts;
+    mover mover;
 };
 
 /* kvt_open with the kernels of one path, poisoned blocks, and blocks that are sealed though they are not encoded: their
- * records are copies of hot tiles. For checks. NULL: as kvt_open. */
+ * records are copies of hot tiles; moves without threads. For checks. NULL: as kvt_open. */
 typedef struct cache_check {
     const kernels *kernels; /* NULL: kernels_get() */
-    bool poison, seal;
+    bool poison, seal, moves_inline;
 } cache_check;
 kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check);
 

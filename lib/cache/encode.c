@@ -95,15 +95,15 @@ static void encode_values(encode_job *job, const step_write *w, int head) {
 
 /* Hot tiles of a head to its record; where that is not encoded they are the record. */
 static void head_seal(const encode_job *job, seal_fn seal, const char *tiles, size_t tile_bytes, int pad,
-                      char *record) {
+                      char *sealed) {
     const int n_tiles = job->c->layout.block_tiles;
     const void *tile[BLOCK_TILES_MAX];
     if (!seal) {
-        memcpy(record, tiles, (size_t)n_tiles * tile_bytes);
+        memcpy(sealed, tiles, (size_t)n_tiles * tile_bytes);
         return;
     }
     for (int i = 0; i < n_tiles; i++) tile[i] = tiles + (size_t)i * tile_bytes;
-    seal(&(seal_args){.tile = tile, .n_tiles = n_tiles, .dim = pad, .record = (uint8_t *)record});
+    seal(&(seal_args){.tile = tile, .n_tiles = n_tiles, .dim = pad, .record = (uint8_t *)sealed});
 }
 
 static void encode_write(void *ctx, int item, int worker) {

@@ -15,6 +15,7 @@
 #include "format/format.h"
 #include "kernel/kernel.h"
 #include "kvtile_ops.h"
+#include "move.h"
 
 enum {
     LAYERS_MAX = 4096,
@@ -23,6 +24,7 @@ enum {
     TOKENS_MAX = 1 << 30, /* so that a position and its rounding to a segment stay an int */
     BATCH_MAX = 1 << 20,
     THREADS_MAX = 256,
+    MOVES_MAX = 4096,
     CUTS_MAX = 8192,         /* pieces that come from cutting, and heads that are cut */
     PARTIAL_MAX = 4 << 20    /* floats of their results, 16 MiB, but always enough for one sequence's next token */
 };
@@ -99,11 +101,26 @@ static kvt_status choices_check(const kvt_options *o, const log_sink *log) {
         {"k_format", (int)o->k_format, N_KV_FORMATS},
         {"v_format", (int)o->v_format, N_KV_FORMATS},
         {"math", (int)o->math, KVT_MATH_ACCURATE + 1},
+        {"write", (int)o->write, KVT_WRITE_BACK + 1},
     };
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         if (choices[i].value < 0 || choices[i].value >= choices[i].n)
             return log_fail(log, KVT_E_UNSUPPORTED, "%s is %d, which is not offered", choices[i].field,
                             choices[i].value);
+    return KVT_OK;
+}
+
+/* Records without an identity would be found by caches of other weights; blocks of the other kinds cannot be given
+ * away one by one. */
+static kvt_status tiers_check(const kvt_options *o, const log_sink *log) {
+    TRY(range_check(log, "", (range){"n_tiers", o->n_tiers, 0, MOVE_TIERS_MAX}));
+    TRY(range_check(log, "", (range){"moves_max", o->moves_max, 1, MOVES_MAX}));
+    if (o->n_tiers == 0) return KVT_OK;
+    if (!o->tiers) return log_fail(log, KVT_E_ARGUMENT, "tiers is NULL, n_tiers is %d", o->n_tiers);
+    for (int i = 0; i < o->n_tiers; i++)
+        if (!o->tiers[i]) return log_fail(log, KVT_E_ARGUMENT, "tiers[%d] is NULL", i);
+    if (!o->identity) return log_fail(log, KVT_E_ARGUMENT, "identity is NULL, tiers need one");
+    if (o->kind != KVT_PAGED) return log_fail(log, KVT_E_ARGUMENT, "kind is %d, tiers need KVT_PAGED", (int)o->kind);
     return KVT_OK;
 }
 
@@ -117,6 +134,7 @@ static kvt_status options_check(const kvt_options *o, const log_sink *log) {
     TRY(range_check(log, "", (range){"batch_tokens_max", o->batch_tokens_max, 1, BATCH_MAX}));
     TRY(range_check(log, "", (range){"n_threads", o->n_threads, 0, THREADS_MAX}));
     TRY(range_check(log, "", (range){"n_layers", o->n_layers, 1, LAYERS_MAX}));
+    TRY(tiers_check(o, log));
     if (!o->alloc != !o->release)
         return log_fail(log, KVT_E_ARGUMENT, "alloc and release: one is NULL, give both or neither");
     if (!o->layers) return log_fail(log, KVT_E_ARGUMENT, "layers is NULL, n_layers is %d", o->n_layers);

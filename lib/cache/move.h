@@ -10,11 +10,14 @@
 #ifndef KVT_MOVE_H
 #define KVT_MOVE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "carve.h"
 #include "kvtile.h"
+#include "layer.h"
 #include "tier/tier.h"
 
 enum { MOVE_TIERS_MAX = 4, MOVE_NONE = -1 };
@@ -35,12 +38,56 @@ typedef struct move_job {
     uint64_t bytes;    /* header and payload */
 } move_job;
 
-typedef struct mover mover;
+/* Numbers of slots, one behind the other. */
+typedef struct move_list {
+    int32_t first, last;
+} move_list;
 
-/* Room for moves_max jobs, a buffer of a whole record for each tier. */
-void move_carve(mover *m, carve *a, const kvt_options *opt, const kvt_cache *c);
+/* A job from move_add until its last result is taken. */
+typedef struct move_slot {
+    move_job job;
+    uint64_t number;      /* of all jobs, in the order they came */
+    int32_t older, newer; /* neighbours in the one list it is in */
+    bool copied, done, cancelled; /* what is to be told of it */
+} move_slot;
 
-/* Threads are started; `inline_` (for checks): there are none, jobs run where move_run_one says. */
+/* What one mover works on. */
+typedef struct move_lane {
+    kvt_cache *cache;
+    kvt_tier *tier;
+    char *buffer;      /* a whole record: the header, and of a put the payload */
+    kvt_piece *pieces; /* [n_layers + 1] */
+    move_list queue;
+    pthread_t thread;
+    pthread_cond_t work; /* there is a job, or the end is near */
+    _Atomic uint64_t get_ns;
+} move_lane;
+
+typedef struct mover {
+    int n_tiers, n_slots, n_started;
+    bool inline_, is_open;
+    kvt_clock_fn clock; /* of jobs that run on the owner's thread; NULL: the system's */
+    void *clock_ctx;
+    move_slot *slot; /* [n_slots] */
+    move_lane lane[MOVE_TIERS_MAX];
+    /* The owner's. */
+    move_list unused;
+    int n_open, n_gets;
+    uint64_t n_added;
+    /* Under the lock, as the queues and what is to be told of a job. It is held only to move a job from one list to
+     * another, so the owner may take it at any time. */
+    pthread_mutex_t lock;
+    pthread_cond_t result;
+    move_list results;
+    int n_results_get; /* finished gets among them */
+    bool closing;
+} mover;
+
+/* Room for moves_max jobs, a buffer of a whole record for each tier. Nothing where there are no tiers. */
+void move_carve(mover *m, carve *a, const kvt_options *opt, const layout *l);
+
+/* Threads are started; `inline_` (for checks): there are none, jobs run where move_run_one says, and where move_wait
+ * would wait. */
 kvt_status move_open(kvt_cache *c, bool inline_);
 /* What is queued to be written or dropped is, what is to be read is not; threads end. Half-open is fine. */
 void move_close(kvt_cache *c);
@@ -48,7 +95,7 @@ void move_close(kvt_cache *c);
 /* Hand a job over; it is copied. False: moves_max are open. Jobs of one tier run in this order. */
 bool move_add(kvt_cache *c, const move_job *job);
 /* The next job that is through: its block is the owner's again. A put comes back twice: first with `copied` set, which
- * ends its hold of the block, then when it is written. */
+ * ends its hold of the block, then when it is written. Until the last result is taken the job is open. */
 typedef struct move_result {
     move_job job;
     bool copied;    /* the block is free of the put, which goes on */
@@ -56,13 +103,14 @@ typedef struct move_result {
 } move_result;
 bool move_take(kvt_cache *c, move_result *out);
 
-/* Take back puts that have not begun, the newest first, until n blocks are free of them; how many were. They come out
- * of move_take as cancelled. */
+/* Take back up to n puts that have not begun, the newest first; how many were. They come out of move_take as
+ * cancelled. */
 int move_cancel_puts(kvt_cache *c, int n);
 /* Take back the get of a block, if it has not begun. */
 bool move_cancel_get(kvt_cache *c, int block);
 
-/* Wait for a result of a get (any: or of a put) to take; below 0: however long. True: there is one, or none is open. */
+/* Wait for a result of a get (any: of any job) to take; below 0: however long. True: there is one, or no get (any: no
+ * job) is open. */
 bool move_wait(kvt_cache *c, int timeout_ms, bool any);
 int move_n_open(const kvt_cache *c);
 int move_n_gets(const kvt_cache *c);
