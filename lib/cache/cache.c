@@ -49,6 +49,7 @@ static void carve_tables(kvt_cache *at, carve *a, const kvt_options *opt, const 
     hot_carve(&at->hot, a, l);
     seqs_carve(&at->seqs, a, opt->sequences_max, l->seq_blocks);
     step_carve(&at->step, a, l, opt->n_layers, opt->batch_tokens_max);
+    move_carve(&at->mover, a, opt, l);
 }
 
 static kvt_status sizes_of(const kvt_options *opt, bool seal, const log_sink *log, layout *l, kvt_bytes_info *out) {
@@ -180,7 +181,8 @@ static kvt_status open_sized(kvt_cache **out, const kvt_options *opt, const cach
     if (!c) return KVT_E_MEMORY;
     describe(c, opt, check);
     TRY(memory_open(c));
-    return workers_open(c, opt);
+    TRY(workers_open(c, opt));
+    return move_open(c, check && check->moves_inline);
 }
 
 kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check) {
@@ -203,6 +205,7 @@ kvt_status kvt_open(kvt_cache **out, const kvt_options *opt) {
 
 void kvt_close(kvt_cache *c) {
     if (!c) return;
+    move_close(c);
     kvt_workers_close(c->workers_own);
     mem_source source = c->source; /* the cache itself lies in the tables */
     mem_give(&source, c->scratch, c->scratch_bytes);
