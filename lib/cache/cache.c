@@ -49,7 +49,9 @@ static void carve_tables(kvt_cache *at, carve *a, const kvt_options *opt, const 
     hot_carve(&at->hot, a, l);
     seqs_carve(&at->seqs, a, opt->sequences_max, l->seq_blocks);
     step_carve(&at->step, a, l, opt->n_layers, opt->batch_tokens_max);
+    prefix_carve(&at->prefix, a, opt, l);
     move_carve(&at->mover, a, opt, l);
+    swap_carve(&at->swap, a, opt);
 }
 
 static kvt_status sizes_of(const kvt_options *opt, bool seal, const log_sink *log, layout *l, kvt_bytes_info *out) {
@@ -102,6 +104,8 @@ static kvt_cache *tables_take(const kvt_options *opt, const layout *l, const kvt
     kvt_cache *c = (kvt_cache *)base;
     carve_tables(c, &(carve){.base = base}, opt, l);
     c->log = log;
+    c->clock = opt->clock;
+    c->clock_ctx = opt->clock_ctx;
     c->source = source;
     c->layout = *l;
     c->tables_bytes = bytes->bytes_tables;
@@ -145,6 +149,7 @@ static void describe(kvt_cache *c, const kvt_options *opt, const cache_check *ch
     pool_open(&c->pool);
     hot_open(&c->hot, &c->layout);
     seqs_open(&c->seqs, c->layout.seq_blocks);
+    prefix_open(c, opt, check ? check->key_bits : 0);
 }
 
 static kvt_status memory_open(kvt_cache *c) {
@@ -182,7 +187,10 @@ static kvt_status open_sized(kvt_cache **out, const kvt_options *opt, const cach
     describe(c, opt, check);
     TRY(memory_open(c));
     TRY(workers_open(c, opt));
-    return move_open(c, check && check->moves_inline);
+    TRY(move_open(c, check && check->moves_inline));
+    spill_open(c, opt);
+    swap_open(c);
+    return KVT_OK;
 }
 
 kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check) {
@@ -205,6 +213,7 @@ kvt_status kvt_open(kvt_cache **out, const kvt_options *opt) {
 
 void kvt_close(kvt_cache *c) {
     if (!c) return;
+    spill_close(c);
     move_close(c);
     kvt_workers_close(c->workers_own);
     mem_source source = c->source; /* the cache itself lies in the tables */

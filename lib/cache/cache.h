@@ -9,16 +9,22 @@
 #include "attend.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "format/format.h"
 #include "hot.h"
 #include "kernel/kernel.h"
 #include "kvtile_ops.h"
 #include "layer.h"
+#include "match.h"
 #include "move.h"
 #include "pool.h"
+#include "prefix.h"
+#include "room.h"
 #include "seq.h"
+#include "spill.h"
 #include "step.h"
 #include "store.h"
+#include "swap.h"
 
 typedef struct cache_counts {
     uint64_t n_commits, n_aborts, n_full, tokens_committed;
@@ -41,6 +47,8 @@ struct kvt_cache {
 
     /* what it stands on */
     log_sink log;
+    kvt_clock_fn clock; /* NULL: the system's */
+    void *clock_ctx;
     mem_source source;
     kvt_workers *workers, *workers_own; /* own: made by kvt_open, or NULL */
     size_t tables_bytes, scratch_bytes; /* this structure lies at the start of the tables */
@@ -54,15 +62,24 @@ struct kvt_cache {
     step step;
     attend attend;
     cache_counts counts;
+    prefix prefix;
     mover mover;
+    spill spill;
+    swap swap;
 };
 
 /* kvt_open with the kernels of one path, poisoned blocks, and blocks that are sealed though they are not encoded: their
- * records are copies of hot tiles; moves without threads. For checks. NULL: as kvt_open. */
+ * records are copies of hot tiles; moves without threads; blocks looked up by fewer bits of their
+ * keys. For checks. NULL: as kvt_open. */
 typedef struct cache_check {
     const kernels *kernels; /* NULL: kernels_get() */
     bool poison, seal, moves_inline;
+    int key_bits; /* 0: all */
 } cache_check;
+static inline uint64_t cache_now(const kvt_cache *c) {
+    return c->clock ? c->clock(c->clock_ctx) : sys_now_ns();
+}
+
 kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check);
 
 #endif

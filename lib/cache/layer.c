@@ -203,7 +203,8 @@ static void layout_step(layout *out, const kvt_options *opt, const layer_shape *
 /* ---------------------------------------------------------------------------------------- blocks and slots
  *
  * A sequence needs a hot slot for each of its first blocks and one for its open block; in a step also one for the open
- * block it had before, until the step ends. Blocks that a step fills from their first token on lie in staging places,
+ * block it had before, until the step ends. First blocks that are idle, for others to begin with, have as many again,
+ * and those that a mover is at while nobody waits for them one for each way. Blocks that a step fills from their first token on lie in staging places,
  * which all layers use in turn. */
 
 static void layout_hot(layout *out, const kvt_options *opt, bool seal) {
@@ -218,8 +219,24 @@ static void layout_hot(layout *out, const kvt_options *opt, bool seal) {
     }
 }
 
+static bool has_prefixes(const kvt_options *opt) {
+    return opt->kind == KVT_PAGED && !opt->forget;
+}
+
+static size_t slots_idle(const layout *l, const kvt_options *opt) {
+    return has_prefixes(opt) ? (size_t)opt->sequences_max * (size_t)l->n_first : 0;
+}
+
 static size_t slots_most(const layout *l, const kvt_options *opt) {
-    return l->sealing ? (size_t)opt->sequences_max * ((size_t)l->n_first + 1) + (size_t)l->n_entries : 0;
+    if (!l->sealing) return 0;
+    return (size_t)opt->sequences_max * ((size_t)l->n_first + 1) + (size_t)l->n_entries + slots_idle(l, opt) +
+           2 * (size_t)opt->n_tiers;
+}
+
+/* All but what one sequence of tokens_max tokens takes, or less if that is the limit. */
+static int pins_most(const layout *l, const kvt_options *opt) {
+    size_t wanted = opt->pinned_bytes_max ? opt->pinned_bytes_max / l->bytes_per_block : (size_t)l->n_blocks / 4;
+    return (int)size_least(wanted, (size_t)(l->n_blocks - l->seq_blocks));
 }
 
 /* Bytes of n blocks, their slots and the staging places; at most SIZE_MAX. */
@@ -255,6 +272,8 @@ static kvt_status layout_blocks(layout *out, const kvt_options *opt, const log_s
         return log_fail(log, KVT_E_LIMIT, "%zu blocks of %zu bytes are more than can be counted", n,
                         out->bytes_per_block);
     out->n_slots = (int)size_least(n, slots_most(out, opt));
+    out->n_idle_hot = (int)size_least((size_t)out->n_slots, slots_idle(out, opt));
+    out->n_pins = pins_most(out, opt);
     out->bytes_cache = n * out->bytes_per_block;
     out->bytes_hot = all - out->bytes_cache;
     return KVT_OK;

@@ -46,6 +46,7 @@ typedef struct layout {
     int seq_blocks;       /* blocks of a sequence of tokens_max tokens */
     int seq_blocks_least; /* blocks a sequence always holds: all of them where the kind is contiguous, else none */
     int n_blocks;
+    int n_pins; /* blocks that may be pinned */
     int n_entries; /* most sequences in one step */
     int n_threads;
     int n_segments; /* of a sequence of tokens_max tokens */
@@ -55,6 +56,7 @@ typedef struct layout {
     bool sealing; /* full blocks are encoded; if not, there are no slots and no staging places */
     int n_first;  /* blocks of a sequence, from its first on, that stay hot */
     int n_slots, n_stages;
+    int n_idle_hot; /* slots that are there for first blocks nobody uses */
     size_t hot_block_bytes; /* of a slot, all layers together */
     size_t hot_layer_bytes; /* of a staging place: a block of the layer that has the largest */
     size_t bytes_hot;

@@ -61,6 +61,7 @@ void move_carve(mover *m, carve *a, const kvt_options *opt, const layout *l) {
 
 static void tell_copied(mover *m, int slot) {
     pthread_mutex_lock(&m->lock);
+    m->lane[m->slot[slot].job.tier].copying = false;
     m->slot[slot].copied = true;
     list_add(m, &m->results, slot);
     pthread_cond_signal(&m->result);
@@ -136,6 +137,7 @@ static bool run_oldest(move_lane *lane) {
     int slot = lane->queue.first;
     if (slot == MOVE_NONE) return false;
     list_remove(m, &lane->queue, slot);
+    lane->copying = m->slot[slot].job.kind == MOVE_PUT;
     pthread_mutex_unlock(&m->lock);
     kvt_status status = run[m->slot[slot].job.kind](lane, slot);
     pthread_mutex_lock(&m->lock);
@@ -350,6 +352,26 @@ bool move_wait(kvt_cache *c, int timeout_ms, bool any) {
     ready = ready || is_ready(m, any);
     pthread_mutex_unlock(&m->lock);
     return ready;
+}
+
+static bool any_copying(const mover *m) {
+    for (int i = 0; i < m->n_tiers; i++)
+        if (m->lane[i].copying) return true;
+    return false;
+}
+
+bool move_wait_copied(kvt_cache *c) {
+    mover *m = &c->mover;
+    if (m->n_open == 0) return false;
+    pthread_mutex_lock(&m->lock);
+    bool was = any_copying(m);
+    while (any_copying(m)) pthread_cond_wait(&m->result, &m->lock);
+    pthread_mutex_unlock(&m->lock);
+    return was;
+}
+
+bool move_is_full(const kvt_cache *c) {
+    return c->mover.unused.first == MOVE_NONE;
 }
 
 int move_n_open(const kvt_cache *c) {

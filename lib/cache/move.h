@@ -58,6 +58,7 @@ typedef struct move_lane {
     char *buffer;      /* a whole record: the header, and of a put the payload */
     kvt_piece *pieces; /* [n_layers + 1] */
     move_list queue;
+    bool copying; /* a put's block */
     pthread_t thread;
     pthread_cond_t work; /* there is a job, or the end is near */
     _Atomic uint64_t get_ns;
@@ -112,8 +113,11 @@ bool move_cancel_get(kvt_cache *c, int block);
 /* Wait for a result of a get (any: of any job) to take; below 0: however long. True: there is one, or no get (any: no
  * job) is open. */
 bool move_wait(kvt_cache *c, int timeout_ms, bool any);
+/* Wait until no block is being copied for a put; false: none was. */
+bool move_wait_copied(kvt_cache *c);
 int move_n_open(const kvt_cache *c);
 int move_n_gets(const kvt_cache *c);
+bool move_is_full(const kvt_cache *c); /* moves_max jobs are open */
 
 /* Run the oldest job of a tier here and now, where there are no threads; false: it has none. */
 bool move_run_one(kvt_cache *c, int tier);

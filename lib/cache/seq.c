@@ -5,11 +5,14 @@
  * sequences only, those of a sequence always lie side by side. */
 #include "seq.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "cache.h"
 
 enum { SLOT_BITS = 16, SLOT_NONE = -1 };
+
+#define AWAY "%s: the sequence was swapped out, kvt_seq_swap_in comes first"
 
 void seqs_carve(seqs *s, carve *a, int n_slots, int seq_blocks) {
     size_t n_entries = (size_t)n_slots * (size_t)seq_blocks;
@@ -26,7 +29,7 @@ void seqs_open(seqs *s, int seq_blocks) {
     s->free_first = 0;
 }
 
-static kvt_seq handle_of(const kvt_cache *c, const seq *s) {
+kvt_seq seq_handle(const kvt_cache *c, const seq *s) {
     return (kvt_seq)s->generation << SLOT_BITS | (kvt_seq)(s - c->seqs.slot);
 }
 
@@ -48,14 +51,8 @@ bool seq_grow(kvt_cache *c, seq *s) {
     return true;
 }
 
-void seq_drop(kvt_cache *c, int block) {
-    if (!pool_give(&c->pool, block)) return;
-    hot_give(c, block);
-    if (c->poison) store_poison(c, block);
-}
-
 void seq_shrink(kvt_cache *c, seq *s, int n) {
-    while (s->n_blocks > n) seq_drop(c, s->table[--s->n_blocks]);
+    while (s->n_blocks > n) block_drop(c, s->table[--s->n_blocks]);
 }
 
 void seq_cut(kvt_cache *c, seq *s, int n_tokens) {
@@ -79,12 +76,32 @@ static seq *seq_take(kvt_cache *c) {
     s->alive = true;
     s->generation++;
     s->length = 0;
+    s->away = 0;
+    s->search = (seq_search){.end = INT_MAX};
     while (s->n_blocks < least) seq_grow(c, s);
     return s;
 }
 
-static void seq_give(kvt_cache *c, seq *s) {
+/* Its blocks have been read until now, and are what others may begin with. */
+static void seq_prove(kvt_cache *c, const seq *s) {
+    prefix *p = &c->prefix;
+    uint64_t expires = s->search.ttl_ns ? cache_now(c) + s->search.ttl_ns : 0;
+    for (int i = 0; i < s->n_blocks; i++) {
+        if (!prefix_knows(p, s->table[i])) return;
+        p->state[s->table[i]] |= PREFIX_PROVEN;
+        if (s->search.ttl_ns) evict_extend(&p->evict, p->entry_of[s->table[i]], expires);
+    }
+}
+
+void seq_rest(kvt_cache *c, seq *s) {
+    seq_prove(c, s);
     seq_shrink(c, s, 0);
+}
+
+static void seq_give(kvt_cache *c, seq *s) {
+    if (s->away) swap_drop(c, s);
+    match_abandon(c, s, 0);
+    seq_rest(c, s);
     s->alive = false;
     s->free_next = c->seqs.free_first;
     c->seqs.free_first = (int)(s - c->seqs.slot);
@@ -95,6 +112,8 @@ static void seq_give(kvt_cache *c, seq *s) {
 static void seq_share(kvt_cache *c, const seq *from, seq *to) {
     int n = seq_blocks_of(c, from->length);
     to->length = from->length;
+    to->search = from->search;
+    to->search.n_coming = 0;
     if (to->n_blocks) {
         store_copy(c, (store_copies){from->table, to->table, n});
         return;
@@ -104,10 +123,10 @@ static void seq_share(kvt_cache *c, const seq *from, seq *to) {
     to->n_blocks = n;
 }
 
-/* Find a sequence for a call that may not come during a step. */
-static kvt_status seq_idle(const kvt_cache *c, kvt_seq handle, const char *call, seq **out) {
+kvt_status seq_idle(const kvt_cache *c, kvt_seq handle, const char *call, seq **out) {
     if (c->step.open) return log_fail(&c->log, KVT_E_STATE, "%s: a step is open, commit or abort it first", call);
     *out = seq_of(c, handle);
+    if (*out && (*out)->away) return log_fail(&c->log, KVT_E_STATE, AWAY, call);
     if (*out) return KVT_OK;
     return log_fail(&c->log, KVT_E_SEQUENCE, "%s: no sequence has the handle %#llx", call, (unsigned long long)handle);
 }
@@ -116,7 +135,7 @@ kvt_status kvt_seq_new(kvt_cache *c, kvt_seq *out) {
     if (!c || !out) return KVT_E_ARGUMENT;
     seq *s = seq_take(c);
     if (!s) return KVT_FULL;
-    *out = handle_of(c, s);
+    *out = seq_handle(c, s);
     return KVT_OK;
 }
 
@@ -127,7 +146,7 @@ kvt_status kvt_seq_fork(kvt_cache *c, kvt_seq handle, kvt_seq *out) {
     to = seq_take(c);
     if (!to) return KVT_FULL;
     seq_share(c, from, to);
-    *out = handle_of(c, to);
+    *out = seq_handle(c, to);
     return KVT_OK;
 }
 
@@ -138,6 +157,17 @@ static int tokens_left(const kvt_cache *c, const seq *s, int n_tokens) {
     return sealed ? index * size : n_tokens;
 }
 
+/* From the last one on: what goes on from a block is forgotten before it. */
+void seq_forget(kvt_cache *c, const seq *s, int first) {
+    for (int i = s->n_blocks; i-- > first;) {
+        int block = s->table[i];
+        if (!prefix_knows(&c->prefix, block) || c->pool.refs[block] > 1) continue;
+        if (c->prefix.state[block] & PREFIX_PROVEN) continue;
+        spill_drop(c, block);
+        prefix_forget(c, block);
+    }
+}
+
 kvt_status kvt_seq_truncate(kvt_cache *c, kvt_seq handle, int n_tokens) {
     if (!c) return KVT_E_ARGUMENT;
     seq *s;
@@ -145,15 +175,22 @@ kvt_status kvt_seq_truncate(kvt_cache *c, kvt_seq handle, int n_tokens) {
     if (n_tokens < 0 || n_tokens > s->length)
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_seq_truncate: n_tokens is %d, the sequence has %d", n_tokens,
                         s->length);
-    seq_cut(c, s, tokens_left(c, s, n_tokens));
+    match_abandon(c, s, 0);
+    int n_left = tokens_left(c, s, n_tokens);
+    if (n_left < s->length) seq_forget(c, s, n_left / c->layout.block_tokens);
+    seq_cut(c, s, n_left);
+    if (s->search.n_asked > n_left) s->search.n_asked = n_left;
     return KVT_OK;
 }
 
 kvt_status kvt_seq_free(kvt_cache *c, kvt_seq handle) {
     if (!c) return KVT_E_ARGUMENT;
     if (handle == KVT_SEQ_NONE) return KVT_OK;
-    seq *s;
-    TRY(seq_idle(c, handle, "kvt_seq_free", &s));
+    if (c->step.open) return log_fail(&c->log, KVT_E_STATE, "kvt_seq_free: a step is open, commit or abort it first");
+    seq *s = seq_of(c, handle);
+    if (!s)
+        return log_fail(&c->log, KVT_E_SEQUENCE, "kvt_seq_free: no sequence has the handle %#llx",
+                        (unsigned long long)handle);
     seq_give(c, s);
     return KVT_OK;
 }
@@ -169,6 +206,7 @@ kvt_status kvt_seq_tokens(const kvt_cache *c, kvt_seq handle, int first, int n, 
     if (!s)
         return log_fail(&c->log, KVT_E_SEQUENCE, "kvt_seq_tokens: no sequence has the handle %#llx",
                         (unsigned long long)handle);
+    if (s->away) return log_fail(&c->log, KVT_E_STATE, AWAY, "kvt_seq_tokens");
     if (first < 0 || n < 0 || first > s->length || n > s->length - first)
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_seq_tokens: %d tokens from %d, the sequence has %d", n, first,
                         s->length);

@@ -32,6 +32,7 @@ static kvt_status entry_read(kvt_cache *c, const kvt_batch *batch, int i) {
     if (!s)
         return log_fail(&c->log, KVT_E_SEQUENCE, "kvt_reserve: seqs[%d]: no sequence has the handle %#llx", i,
                         (unsigned long long)batch->seqs[i]);
+    if (s->away) return log_fail(&c->log, KVT_E_STATE, "kvt_reserve: seqs[%d] was swapped out", i);
     if (s->step == c->step.number)
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: seqs[%d] is in the batch twice", i);
     if (n_new < 1) return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_reserve: n_new[%d] is %d", i, n_new);
@@ -73,14 +74,14 @@ kvt_status step_check(const kvt_cache *c, const kvt_batch *batch, const char *ca
 /* Below 0: entry a comes behind entry b; above 0: before it. */
 typedef int64_t (*order_fn)(const step *s, int a, int b);
 
-/* Restore a heap with the last in order on top, where `at` may be out of place. */
-static void sift(const step *s, order_fn order, int32_t *heap, int at, int n) {
+/* Restore a tree with the last in order on top, where `at` may be out of place. */
+static void sift(const step *s, order_fn order, int32_t *tree, int at, int n) {
     for (int child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && order(s, heap[child + 1], heap[child]) < 0) child++;
-        if (order(s, heap[at], heap[child]) <= 0) return;
-        int32_t up = heap[child];
-        heap[child] = heap[at];
-        heap[at] = up;
+        if (child + 1 < n && order(s, tree[child + 1], tree[child]) < 0) child++;
+        if (order(s, tree[at], tree[child]) <= 0) return;
+        int32_t up = tree[child];
+        tree[child] = tree[at];
+        tree[at] = up;
     }
 }
 
@@ -146,15 +147,30 @@ static int32_t *tail_of(const kvt_cache *c, const step_entry *e) {
     return &e->seq->table[e->length / c->layout.block_tokens];
 }
 
-static bool entry_grow(kvt_cache *c, step_entry *e) {
+/* Somebody else reads the last block, or may come to. */
+static bool tail_is_shared(const kvt_cache *c, const step_entry *e) {
+    if (e->length % c->layout.block_tokens == 0) return false;
+    int tail = *tail_of(c, e);
+    return pool_holders(&c->pool, tail) > 1 || prefix_knows(&c->prefix, tail);
+}
+
+/* Where blocks are short, a last one that only this sequence holds is not copied for those who may come. */
+static void tail_own(kvt_cache *c, const step_entry *e) {
+    int tail = *tail_of(c, e);
+    if (pool_holders(&c->pool, tail) > 1 || prefix_goes_on(&c->prefix, tail)) return;
+    prefix_forget(c, tail);
+}
+
+static bool entry_grow(kvt_cache *c, step_entry *e, bool short_of_blocks) {
     int n = seq_blocks_of(c, e->length + e->n_new);
     int32_t *tail = tail_of(c, e);
-    if (e->length % c->layout.block_tokens && c->pool.refs[*tail] > 1) {
+    if (short_of_blocks && tail_is_shared(c, e)) tail_own(c, e);
+    if (tail_is_shared(c, e)) {
         int copy = pool_take(&c->pool);
         if (copy == POOL_NONE) return false;
         e->tail = *tail;
         *tail = copy;
-        pool_give(&c->pool, e->tail);
+        block_drop(c, e->tail);
     }
     while (e->seq->n_blocks < n)
         if (!seq_grow(c, e->seq)) return false;
@@ -164,9 +180,10 @@ static bool entry_grow(kvt_cache *c, step_entry *e) {
 static void entry_undo(kvt_cache *c, const step_entry *e) {
     seq_shrink(c, e->seq, e->n_blocks);
     if (e->tail == POOL_NONE) return;
-    seq_drop(c, *tail_of(c, e));
+    block_drop(c, *tail_of(c, e));
     *tail_of(c, e) = e->tail;
     pool_share(&c->pool, e->tail);
+    if (prefix_knows(&c->prefix, e->tail)) prefix_read(c, e->tail, &e->seq->search.reader);
 }
 
 /* Entries at place first and behind, in the reverse order of their growth, so that the free list too is as it was. */
@@ -174,12 +191,30 @@ static void entries_undo(kvt_cache *c, int first) {
     for (int i = first; i < c->step.n_entries; i++) entry_undo(c, &c->step.entry[c->step.by_length[i]]);
 }
 
+/* Blocks, and hot slots, that an entry takes at most. */
+static void entry_needs(const kvt_cache *c, const step_entry *e, int *n_blocks, int *n_slots) {
+    int size = c->layout.block_tokens, end = e->length + e->n_new, copies = tail_is_shared(c, e);
+    int first = e->n_blocks, last = seq_blocks_of(c, end);
+    *n_blocks += last - first + copies;
+    if (!c->layout.sealing) return;
+    *n_slots += copies + (end % size != 0 && last > first);
+    for (int i = first; i < last && i < c->layout.n_first; i++) *n_slots += 1;
+}
+
+/* What nobody uses leaves for the step. False: that may not be enough. */
+static bool make_room(kvt_cache *c) {
+    int n_blocks = 0, n_slots = 0;
+    for (int i = 0; i < c->step.n_entries; i++) entry_needs(c, &c->step.entry[i], &n_blocks, &n_slots);
+    return room_make(c, n_blocks, n_slots);
+}
+
 /* The shortest first: the last of those that share a block writes into it, and so the longest, behind the tokens of all
  * others. Should the step be aborted, they find them there. */
 static bool entries_grow(kvt_cache *c) {
+    bool short_of_blocks = !make_room(c);
     pool_counts counts = c->pool.counts;
     for (int i = c->step.n_entries; i-- > 0;) {
-        if (entry_grow(c, &c->step.entry[c->step.by_length[i]])) continue;
+        if (entry_grow(c, &c->step.entry[c->step.by_length[i]], short_of_blocks)) continue;
         entries_undo(c, i);
         c->pool.counts = counts;
         return false;
@@ -235,7 +270,10 @@ static void hot_places_give(kvt_cache *c, bool begun) {
 static kvt_status reserve(kvt_cache *c, const kvt_batch *batch) {
     step *s = &c->step;
     if (s->open) return log_fail(&c->log, KVT_E_STATE, "kvt_reserve: a step is open, commit or abort it first");
+    spill_drain(c);
     TRY(batch_read(c, batch));
+    for (int i = 0; i < s->n_entries; i++) match_go_on(c, s->entry[i].seq);
+    s->start_ns = c->spill.n_tiers ? cache_now(c) : 0;
     sort(s, by_length, s->by_length);
     if (!entries_grow(c)) {
         c->counts.n_full++;
@@ -273,9 +311,13 @@ static kvt_status commit(kvt_cache *c, const kvt_batch *batch, const int32_t *to
     }
     hot_places_give(c, false);
     for (int i = 0; i < s->n_entries; i++) {
-        s->entry[i].seq->length += s->entry[i].n_new;
-        if (c->kind == KVT_NONE) seq_cut(c, s->entry[i].seq, 0);
+        seq *of = s->entry[i].seq;
+        int first = of->length / c->layout.block_tokens;
+        of->length += s->entry[i].n_new;
+        if (c->kind == KVT_NONE) seq_cut(c, of, 0);
+        else match_commit(c, of, first, of->length / c->layout.block_tokens);
     }
+    if (s->start_ns) spill_learn(c, s->n_rows, cache_now(c) - s->start_ns);
     c->counts.n_commits++;
     c->counts.tokens_committed += (uint64_t)s->n_rows;
     s->open = false;

@@ -36,6 +36,7 @@ typedef struct step_write {
 
 typedef struct step {
     bool open;
+    uint64_t start_ns; /* where there are tiers */
     uint64_t number; /* of the last step that was tried */
     int n_entries, n_rows, n_writes, n_stored;
     int stored_last;     /* layer; -1: none */
