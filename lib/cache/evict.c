@@ -41,6 +41,7 @@ static bool has_time(const index_entry *e) {
 }
 
 static void withdraw(evict *v, int entry) {
+    if (v->index->entry[entry].place[v->idle.place] == INDEX_NONE) return;
     heap_remove(&v->idle, entry);
     heap_remove(&v->timed, entry);
 }
