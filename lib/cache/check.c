@@ -166,7 +166,7 @@ static kvt_status check_known(const kvt_cache *c, int b) {
     if (!key_is(&key, &p->key[b])) return CORRUPT(c, "block %d has another key than its tokens", b);
     if (prefix_find(c, parent, &key, pool_tokens(&c->pool, b)) != b) return CORRUPT(c, "block %d is not found", b);
     if (p->index.entry[entry].held != pool_in_use(&c->pool, b))
-        return CORRUPT(c, "block %d is %s use, its entry says otherwise", b, pool_in_use(&c->pool, b) ? "in" : "not in");
+        return CORRUPT(c, "block %d is used by %d, its entry says otherwise", b, pool_holders(&c->pool, b));
     return KVT_OK;
 }
 

@@ -1,5 +1,5 @@
-/* key.c - owns how a block's key is made. A field is a tag, the length of what follows in 32 bits, and that: no two lists
- * of fields have the same bytes. Numbers are little-endian. */
+/* key.c - owns how a block's key is made. A field is a tag, the length of what follows in 32 bits, and that: no two
+ * lists of fields have the same bytes. Numbers are little-endian. */
 #include "key.h"
 
 #include <sodium.h>

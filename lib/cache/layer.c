@@ -204,8 +204,8 @@ static void layout_step(layout *out, const kvt_options *opt, const layer_shape *
  *
  * A sequence needs a hot slot for each of its first blocks and one for its open block; in a step also one for the open
  * block it had before, until the step ends. First blocks that are idle, for others to begin with, have as many again,
- * and those that a mover is at while nobody waits for them one for each way. Blocks that a step fills from their first token on lie in staging places,
- * which all layers use in turn. */
+ * and those that a mover is at while nobody waits for them one for each way. Blocks that a step fills from their first
+ * token on lie in staging places, which all layers use in turn. */
 
 static void layout_hot(layout *out, const kvt_options *opt, bool seal) {
     out->sealing = seal || formats_seal(kv_format_of((int)opt->k_format), kv_format_of((int)opt->v_format));

@@ -244,8 +244,8 @@ static void look_for(look *l) {
     path_open(l);
     begin_reading(l);
     take_arrived(l);
-    bool at_edge = s->length % size_of(c) == 0 && (s->n_blocks == 0 || prefix_knows(&c->prefix, before(s, s->n_blocks)));
-    if (!at_edge) return;
+    bool known = s->n_blocks == 0 || prefix_knows(&c->prefix, before(s, s->n_blocks));
+    if (!known || s->length % size_of(c) != 0) return;
     take_blocks(l);
     if (s->search.n_coming == 0) take_part(l);
 }

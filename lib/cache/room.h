@@ -12,8 +12,8 @@ void block_unlease(kvt_cache *c, int block);
 /* An idle block that is known no more. */
 void block_free(kvt_cache *c, int block);
 
-/* Until so many blocks and hot slots are free, let idle blocks leave; then take back writes to tiers that have not begun.
- * False: there are not so many. */
+/* Until so many blocks and hot slots are free, let idle blocks leave; then take back writes to tiers that have not
+ * begun. False: there are not so many. */
 bool room_make(kvt_cache *c, int n_blocks, int n_slots);
 
 #endif

@@ -77,7 +77,8 @@ static kvt_status others_add(void *ctx, const kvt_tier_entry *entry) {
     kvt_piece pieces[] = {{header, sizeof header}, {payload, sizeof payload}};
     record expected = about_record(key);
     if (o->tier->ops.get(o->tier->ctx, key, pieces, 2) != KVT_OK) return KVT_OK;
-    if (record_check(pieces, 2, &expected) != KVT_OK || about_read(payload, sizeof payload, &a) != KVT_OK) return KVT_OK;
+    if (record_check(pieces, 2, &expected) != KVT_OK) return KVT_OK;
+    if (about_read(payload, sizeof payload, &a) != KVT_OK) return KVT_OK;
     spill_other *other = &s->other[s->n_others++];
     memcpy(other->root.byte, key->space, sizeof other->root.byte);
     other->block_tokens = (int)a.block_tokens;

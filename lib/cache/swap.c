@@ -1,6 +1,6 @@
-/* swap.c - owns kvt_seq_swap_out and kvt_seq_swap_in. Blocks that are known have the records that prefixes are found by;
- * the others, and the open one, have private ones. A list of the keys of all stands for the sequence. It reads and writes
- * the tier itself, without a mover: the caller wants it done. */
+/* swap.c - owns kvt_seq_swap_out and kvt_seq_swap_in. Blocks that are known have the records that prefixes are found
+ * by; the others, and the open one, have private ones. A list of the keys of all stands for the sequence. It reads and
+ * writes the tier itself, without a mover: the caller wants it done. */
 #include "swap.h"
 
 #include <sodium.h>
