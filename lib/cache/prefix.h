@@ -57,8 +57,8 @@ block_key prefix_key(const kvt_cache *c, int parent, const int32_t *tokens);
 
 /* The block that goes on from `parent` with these tokens, coming ones included; POOL_NONE: none. */
 int prefix_find(const kvt_cache *c, int parent, const block_key *key, const int32_t *tokens);
-/* Of those, or parts of them, that go on from `parent` the one that begins as the most of n tokens; *n_same of them. Only
- * the newest few dozen are looked at. */
+/* Of those, or parts of them, that go on from `parent` the one that begins as the most of n tokens; *n_same of them.
+ * Only the newest few dozen are looked at. */
 int prefix_find_part(const kvt_cache *c, int parent, const int32_t *tokens, int n, int *n_same);
 /* The entry of a key, of a block that is here or was. INDEX_NONE: nobody remembers. */
 int prefix_entry(const kvt_cache *c, const block_key *key);

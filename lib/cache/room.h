@@ -6,7 +6,7 @@
 
 #include "kvtile.h"
 
-/* One name less for a block, one move less: who is used by nobody any more stays idle if it is known, else it is free. */
+/* One name less for a block, one move less: what nobody uses any more stays idle if it is known, else it is free. */
 void block_drop(kvt_cache *c, int block);
 void block_unlease(kvt_cache *c, int block);
 /* An idle block that is known no more. */
