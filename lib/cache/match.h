@@ -5,7 +5,7 @@
 #include "kvtile.h"
 #include "seq.h"
 
-/* The step has committed blocks first .. last - 1 of the sequence: let them be found, or take the block that is there. */
+/* The step has committed blocks first .. last - 1 of the sequence: let them be found, or take what is there. */
 void match_commit(kvt_cache *c, seq *s, int first, int last);
 /* Give up blocks that are on their way to a sequence; from the one at place n of those that are coming on. */
 void match_abandon(kvt_cache *c, seq *s, int n);

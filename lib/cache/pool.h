@@ -1,6 +1,6 @@
 /* pool.h - numbered blocks: which are free, how many tables name each of the others, what their slots hold.
  *
- * A block is free, in use (tables name it, or moves read or write it), or idle: nobody does, and it was not made free. */
+ * A block is free, in use (tables name it, or moves read or write it), or idle: neither, and not made free. */
 #ifndef KVT_POOL_H
 #define KVT_POOL_H
 

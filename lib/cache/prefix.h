@@ -1,4 +1,4 @@
-/* prefix.h - full blocks found by what they are: which key a block has, which blocks go on from it, which idle one leaves.
+/* prefix.h - full blocks found by what they are: which key a block has, which blocks go on from it, which leaves.
  * Entries by key are index.h's, the order of leaving is evict.h's; a block and its entry know each other here.
  *
  *     root -> block 7 -> block 3 -> block 12           a block goes on from its parent; the beginnings of prefixes
@@ -64,7 +64,7 @@ int prefix_find_part(const kvt_cache *c, int parent, const int32_t *tokens, int 
 int prefix_entry(const kvt_cache *c, const block_key *key);
 bool prefix_was_here(const kvt_cache *c, const block_key *key);
 
-/* Let the block, whose tokens are in place, be found behind its parent. False: something else is found by its address. */
+/* Let the block, whose tokens are in place, be found behind its parent. False: something else is found there. */
 bool prefix_add(kvt_cache *c, int block, int parent, const block_key *key, uint8_t state);
 /* What was coming has come. */
 void prefix_arrive(kvt_cache *c, int block);
