@@ -332,8 +332,7 @@ static void damaged_records_are_told(void **state) {
     for (int i = 0; i < 300; i++) {
         const size_t bit = random_below(&seed, sizeof bytes * 8);
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        kvt_status status = verdict_on(t, key, bytes, sizeof bytes).status;
-        assert_true(status == KVT_E_CORRUPT || (status == KVT_E_UNSUPPORTED && bit / 8 >= 8 && bit / 8 < 12));
+        assert_int_equal(verdict_on(t, key, bytes, sizeof bytes).status, KVT_E_CORRUPT);
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     for (size_t n = 1; n < sizeof bytes; n += n < 20 || n > 500 ? 37 : 1)
@@ -341,7 +340,7 @@ static void damaged_records_are_told(void **state) {
     assert_int_equal(verdict_on(t, key_of(1, 2), bytes, sizeof bytes).status, KVT_E_CORRUPT);
     assert_int_equal(verdict_on(t, key_of(2, 1), bytes, sizeof bytes).status, KVT_E_CORRUPT);
     assert_int_equal(verdict_on(t, key, bytes, sizeof bytes).status, KVT_OK);
-    bytes[8] = 2;
+    bytes[8] = 2, bytes[300] ^= 1;
     verdict v = verdict_on(t, key, bytes, sizeof bytes);
     assert_true(v.status == KVT_E_UNSUPPORTED && v.info.version == 2);
     kvt_record_info info;

@@ -75,12 +75,24 @@ uint32_t record_version(const uint8_t header[RECORD_HEADER]) {
     return memcmp(header, magic, sizeof magic) == 0 ? cursor_u32(&c) : 0;
 }
 
+static int hash_is_right(const uint8_t header[RECORD_HEADER]) {
+    cursor end = cursor_of(header + HASH_AT, 8);
+    return cursor_u64(&end) == XXH3_64bits(header, HASH_AT);
+}
+
+/* Another version is one where nothing else is known; with the hash of this one's header only its number is damaged. */
+static kvt_status other_version(const uint8_t header[RECORD_HEADER]) {
+    uint8_t own[RECORD_HEADER];
+    memcpy(own, header, sizeof own);
+    put_u32(own + sizeof magic, RECORD_VERSION);
+    return hash_is_right(own) ? KVT_E_CORRUPT : KVT_E_UNSUPPORTED;
+}
+
 kvt_status record_read(const uint8_t header[RECORD_HEADER], record *out, uint64_t *payload_hash) {
     uint32_t version = record_version(header);
     if (version == 0) return KVT_E_CORRUPT;
-    if (version != RECORD_VERSION) return KVT_E_UNSUPPORTED;
-    cursor end = cursor_of(header + HASH_AT, 8);
-    if (cursor_u64(&end) != XXH3_64bits(header, HASH_AT)) return KVT_E_CORRUPT;
+    if (version != RECORD_VERSION) return other_version(header);
+    if (!hash_is_right(header)) return KVT_E_CORRUPT;
 
     cursor c = cursor_of(header, HASH_AT);
     cursor_bytes(&c, sizeof magic + 4);
