@@ -55,6 +55,7 @@ static void offer(evict *v, int entry) {
 }
 
 bool evict_sound(const evict *v) {
+    if (!index_sound(v->index)) return false;
     int n_idle = 0, n_timed = 0;
     for (int i = 0; i < v->index->n_used; i++) {
         const index_entry *e = &v->index->entry[i];

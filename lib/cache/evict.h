@@ -49,8 +49,9 @@ void evict_open(evict *v, index_table *index);
  * knows none, or only the first. */
 evict_reader evict_begin(evict *v, int n_new, uint64_t gap);
 
-/* A ghost gets a block and is in the cache, behind its parent (INDEX_NONE: the first of its prefix), which is there.
- * It is held, by whoever brings it, until evict_release. Uses are counted on; priority and time begin anew. */
+/* A ghost gets a block and is one no more: it is in the cache, behind its parent, which is there (INDEX_NONE: the first
+ * of its prefix). It is held, by whoever brings it, until evict_release. Uses are counted on; priority and time begin
+ * anew. */
 void evict_adopt(evict *v, int entry, int parent, int32_t block);
 /* A request holds a block of the cache, which has `depth` blocks before it in its prefix: it cannot leave until
  * evict_release. Others may hold it already. The highest priority of all who did, and the latest time, are the block's.
@@ -72,7 +73,7 @@ int evict_expired(evict *v, uint64_t now_ns, int32_t *block);
 /* Its block is taken off it, and it is not even remembered. It has no children and no pins; it may be held. */
 void evict_forget(evict *v, int entry);
 
-/* Do exactly those blocks stand in the heaps that may leave, in order? O(entries), for checks. */
+/* Is the index sound, and do exactly those blocks stand in the heaps that may leave, in order? O(entries), for checks. */
 bool evict_sound(const evict *v);
 
 #endif

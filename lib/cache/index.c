@@ -96,3 +96,38 @@ void index_revive(index_table *t, int entry) {
     e->n_children = 0;
     t->n_ghosts--;
 }
+
+/* ------------------------------------------------------------------------------------------------ for checks */
+
+static bool is_used(const index_table *t, int entry) {
+    return entry >= 0 && entry < t->n_used;
+}
+
+/* Entries of a chain, -1: it does not end, or leads nowhere. *n_ghosts of them are added up. */
+static int chain_length(const index_table *t, int at, int *n_ghosts) {
+    int n = 0;
+    for (; at != INDEX_NONE; at = t->entry[at].chain) {
+        if (!is_used(t, at) || n++ == t->n_used) return -1;
+        *n_ghosts += t->entry[at].block == INDEX_NONE;
+    }
+    return n;
+}
+
+/* Is the list of ghosts the same from both ends, and as long as it is said to be? */
+static bool ghosts_sound(const index_table *t) {
+    int n = 0, older = INDEX_NONE;
+    for (int at = t->oldest; at != INDEX_NONE; older = at, at = t->entry[at].newer, n++)
+        if (!is_used(t, at) || t->entry[at].block != INDEX_NONE || t->entry[at].older != older) return false;
+    return older == t->newest && n == t->n_ghosts;
+}
+
+bool index_sound(const index_table *t) {
+    int n_ghosts = 0, n_known = 0, no_ghosts = 0;
+    for (int i = 0; i < t->n_buckets; i++) {
+        int n = chain_length(t, t->bucket[i], &n_ghosts);
+        if (n < 0) return false;
+        n_known += n;
+    }
+    int n_free = chain_length(t, t->free, &no_ghosts);
+    return n_free >= 0 && n_known == t->n_used - n_free && n_ghosts == t->n_ghosts && ghosts_sound(t);
+}

@@ -62,4 +62,7 @@ void index_remove(index_table *t, int entry);
 void index_bury(index_table *t, int entry);
 void index_revive(index_table *t, int entry);
 
+/* Is every entry that is in use found through its bucket, and every ghost in the list? O(entries), for checks. */
+bool index_sound(const index_table *t);
+
 #endif

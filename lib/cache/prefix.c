@@ -130,7 +130,6 @@ bool prefix_add(kvt_cache *c, int block, int parent, const block_key *key, uint8
     int entry = index_find(&p->index, address);
     if (entry == INDEX_NONE) entry = index_add(&p->index, address);
     else if (p->index.entry[entry].block != INDEX_NONE) return false;
-    else index_revive(&p->index, entry);
     evict_adopt(&p->evict, entry, entry_of(c, parent), block);
     p->entry_of[block] = entry;
     p->key[block] = *key;
