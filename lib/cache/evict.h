@@ -73,7 +73,7 @@ int evict_expired(evict *v, uint64_t now_ns, int32_t *block);
 /* Its block is taken off it, and it is not even remembered. It has no children and no pins; it may be held. */
 void evict_forget(evict *v, int entry);
 
-/* Is the index sound, and do exactly those blocks stand in the heaps that may leave, in order? O(entries), for checks. */
+/* Is the index sound, and do exactly those blocks that may leave stand in the heaps, in order? O(entries). */
 bool evict_sound(const evict *v);
 
 #endif
