@@ -69,7 +69,7 @@ check "files over 600 lines" "$(for f in $sources tests/*.sh scripts/*.sh Makefi
     n=$(wc -l <"$f"); [ "$n" -le 600 ] || echo "$f: $n lines"; done)"
 check "lines over 120 columns" "$(for f in $sources; do awk -v f="$f" 'length($0) > 120 { print f ":" NR ": " length($0) }' "$f"; done)"
 check "tabs or trailing blanks" "$(grep -nP '\t| +$' $sources /dev/null | cut -c1-100)"
-check "left to do" "$(grep -nE 'TODO|FIXME|XXX|HACK' $sources /dev/null)"
+check "left to do" "$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources /dev/null)"
 check "files over 1 MB" "$(git ls-files -co --exclude-standard | while read -r f; do
     [ -f "$f" ] && [ "$(stat -c %s "$f")" -gt 1048576 ] && echo "$f"; done)"
 

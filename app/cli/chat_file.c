@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
+
 /* {"kvtile_chat": 1, "model": "...", "options": {...},
  *  "messages": [{"role": "system", "content": "..."}, {"role": "user", "content": "..."},
  *               {"role": "assistant", "content": "...", "finish_reason": "stop", "tokens": [...]}, ...]}
@@ -69,23 +71,12 @@ static bool chat_json(const chat_session *s, byte_list *out) {
     return good && text_add(out, "\n]}\n");
 }
 
-/* A file appears whole or not at all: it is written beside its place, and renamed. */
 static int text_keep(const char *path, const byte_list *text, bool *replaced) {
     struct stat st;
-    char beside[4096];
     *replaced = stat(path, &st) == 0;
     if (*replaced && !S_ISREG(st.st_mode)) return cli_fail("%s: is there already, and is no file", path);
-    int n = snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid());
-    if (n >= (int)sizeof beside) return cli_fail("%s: too long a name", path);
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!f) return cli_fail("%s: %s", path, strerror(errno));
-    bool good = fwrite(text->at, 1, text->n, f) == text->n && fflush(f) == 0 && fsync(fd) == 0;
-    good = fclose(f) == 0 && good;
-    if (good && rename(beside, path) == 0) return CLI_DONE;
-    int why = errno;
-    unlink(beside);
-    return cli_fail("%s: %s", path, strerror(why));
+    int why = path_replace(path, text->at, text->n, 0666);
+    return why == 0 ? CLI_DONE : cli_fail("%s: %s", path, strerror(why));
 }
 
 int chat_save(const chat_session *s, const char *path, bool *replaced) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "base/path.h"
 #include "chat_signal.h"
 
 /* A history of more lines than anybody walks through, and small enough to be written after each. */
@@ -188,16 +189,6 @@ lines_status lines_next(lines *l, const char *prompt, const char **text, size_t 
 
 /* ----------------------------------------------------------------------------------------------- history */
 
-/* Make every folder on the way to the file, for this user alone. */
-static void folders_make(char *path) {
-    for (char *p = path + 1; *p; p++) {
-        if (*p != '/') continue;
-        *p = 0;
-        mkdir(path, 0700);
-        *p = '/';
-    }
-}
-
 /* $XDG_STATE_HOME/kvtile/history, else ~/.local/state/kvtile/history. */
 static void history_find(lines *l) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -220,7 +211,7 @@ static void history_keep(lines *l) {
     HistEvent event;
     char beside[sizeof l->path + 24];
     if (!l->path[0]) return;
-    folders_make(l->path);
+    path_folders_make(l->path);
     snprintf(beside, sizeof beside, "%s.%ld", l->path, (long)getpid()); /* of this chat: there may be several */
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");

@@ -53,6 +53,34 @@ static kvt_status new_file(model_file **out, const char *name, error_text *err) 
     return KVT_E_MEMORY;
 }
 
+static uint64_t ns_of(struct timespec t) {
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static file_stamp stamp_of(const struct stat *st) {
+    return (file_stamp){
+        .device = (uint64_t)st->st_dev,
+        .inode = (uint64_t)st->st_ino,
+        .size = (uint64_t)st->st_size,
+        .mtime_ns = ns_of(st->st_mtim),
+        .ctime_ns = ns_of(st->st_ctim),
+    };
+}
+
+file_stamp file_stamp_of(const model_file *f) {
+    return f->stamp;
+}
+
+file_stamp file_stamp_at(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? stamp_of(&st) : (file_stamp){ 0 };
+}
+
+bool file_stamps_equal(file_stamp a, file_stamp b) {
+    return a.device == b.device && a.inode == b.inode && a.size == b.size && a.mtime_ns == b.mtime_ns &&
+           a.ctime_ns == b.ctime_ns;
+}
+
 static kvt_status map(model_file *f, int fd, error_text *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return file_fail(f, err, KVT_E_ARGUMENT, "cannot be examined: %s", strerror(errno));
@@ -66,6 +94,7 @@ static kvt_status map(model_file *f, int fd, error_text *err) {
     f->data = p;
     f->size = (size_t)st.st_size;
     f->mapped = true;
+    f->stamp = stamp_of(&st);
     return KVT_OK;
 }
 

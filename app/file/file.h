@@ -41,6 +41,15 @@ kvt_status file_open(model_file **out, const char *path, error_text *err);
 kvt_status file_open_memory(model_file **out, const char *name, const void *data, size_t n, error_text *err);
 void file_close(model_file *f); /* NULL is fine */
 
+/* Which file it is, and when it was last changed: equal stamps mean the same bytes, as far as its file system tells
+ * times apart. All 0 for a file from memory. */
+typedef struct file_stamp {
+    uint64_t device, inode, size, mtime_ns, ctime_ns;
+} file_stamp;
+file_stamp file_stamp_of(const model_file *f); /* as it was opened */
+file_stamp file_stamp_at(const char *path);    /* of what is there now; all 0: nothing */
+bool file_stamps_equal(file_stamp a, file_stamp b);
+
 /* Write "NAME: sentence" and hand the status on, for whoever finds a fault in a file:
  *     return file_fail(f, err, KVT_E_CORRUPT, "%u heads do not divide %u", heads, width); */
 kvt_status file_fail(const model_file *f, error_text *err, kvt_status status, const char *format, ...)

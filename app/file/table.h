@@ -25,6 +25,7 @@ struct model_file {
     const uint8_t *data; /* [size] */
     size_t size;
     bool mapped; /* data is a mapping of ours */
+    file_stamp stamp;
     file_key *keys; /* [n_keys], in the file's order */
     size_t n_keys;
     file_tensor *tensors; /* [n_tensors], in the file's order */

@@ -96,7 +96,7 @@ kvt_status model_state_new(model_state **out, const model *m, int rows_max, int 
     if (!s) return KVT_E_MEMORY;
     s->model = m;
     s->team = team;
-    s->rope = context > m->config.rope.original ? &m->ropes.beyond : &m->ropes.within;
+    s->rope = model_rope(m, context);
     s->rows_max = rows_max;
     kvt_status status = inputs_new(s, math);
     if (status == KVT_OK && !scratch_take(s)) status = KVT_E_MEMORY;

@@ -5,6 +5,7 @@
 #include "weights.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TYPES_MAX = 16 }; /* more than are offered */
@@ -86,7 +87,10 @@ static kvt_status tokenizer_load(model *m, const model_file *f, error_text *err)
     return KVT_OK;
 }
 
-static kvt_status load(model *m, const model_file *f, kvt_workers *team, error_text *err) {
+static kvt_status load(model *m, const char *path, const model_file *f, kvt_workers *team, error_text *err) {
+    m->stamp = file_stamp_of(f);
+    m->path = realpath(path, NULL);
+    if (!m->path && !(m->path = strdup(path))) return file_fail(f, err, KVT_E_MEMORY, "no memory for its path");
     TRY(config_read(&m->config, &m->arch, f, err));
     info_read(&m->info, f, m->arch, &m->config);
     TRY(tokenizer_load(m, f, err));
@@ -101,7 +105,7 @@ kvt_status model_open(model **out, const char *path, kvt_workers *team, error_te
     *out = NULL;
     TRY(file_open(&f, path, err));
     model *m = mem_take(NULL, sizeof *m);
-    kvt_status status = m ? load(m, f, team, err) : file_fail(f, err, KVT_E_MEMORY, "no memory for a model");
+    kvt_status status = m ? load(m, path, f, team, err) : file_fail(f, err, KVT_E_MEMORY, "no memory for a model");
     file_close(f);
     if (status == KVT_OK) *out = m;
     else model_close(m);
@@ -114,6 +118,7 @@ void model_close(model *m) {
     weights_free(&m->weights);
     chat_close(m->chat);
     tokenizer_close(m->tokenizer);
+    free(m->path);
     mem_give(NULL, m, sizeof *m);
 }
 

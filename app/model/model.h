@@ -87,6 +87,14 @@ int model_context(const model_config *config);
 /* The layers as a cache is told of them: [n_layers], the same for each layer of this family. */
 void model_layers(const model_config *config, kvt_layer *out);
 
+/* Everything outside a cache that its keys and values depend on, for kvt_options.identity: the weights, what the file
+ * says of the arithmetic, the rotary frequencies chosen for `context` (see model_state_new), the precision of products,
+ * the numeric contract. The first time it reads the whole file; what it finds is kept, see weights_hash.h.
+ * KVT_E_STATE: the file has changed since the model was opened; else as model_open. */
+enum { MODEL_IDENTITY_BYTES = 32 };
+kvt_status model_identity(const model *m, int context, kvt_math math, uint8_t out[MODEL_IDENTITY_BYTES],
+                          error_text *err);
+
 /* ------------------------------------------------------------------------------------------- forward pass */
 
 /* Scratch of a forward pass of up to rows_max rows: all memory that a step needs. */

@@ -45,6 +45,8 @@ struct model {
     model_ropes ropes;
     tokenizer *tokenizer;
     chat *chat;
+    char *path; /* of its file, without links in it */
+    file_stamp stamp;
     error_text no_template; /* why chat is plain text; "" where its template is known */
 };
 
@@ -58,6 +60,11 @@ kvt_status rope_read(const key_reader *r, model_config *c);
 kvt_status ropes_make(model_ropes *ropes, const model_config *c, const model_weights *w, const model_file *f,
                       error_text *err);
 void ropes_free(model_ropes *ropes);
+
+/* The one that is chosen for the longest sequence there will be. */
+static inline const kvt_rope *model_rope(const model *m, int context) {
+    return context > m->config.rope.original ? &m->ropes.beyond : &m->ropes.within;
+}
 
 /* Does this layer turn its queries and keys? */
 static inline bool rope_turns(const rope_config *rope, int layer) {
