@@ -178,8 +178,12 @@ void prefix_read(kvt_cache *c, int block, const evict_reader *reader) {
 }
 
 void prefix_rest(kvt_cache *c, int block) {
-    if (prefix_knows(&c->prefix, block)) evict_release(&c->prefix.evict, c->prefix.entry_of[block]);
-    else block_free(c, block);
+    if (!prefix_knows(&c->prefix, block)) {
+        block_free(c, block);
+        return;
+    }
+    if (!(c->prefix.state[block] & PREFIX_WRITTEN)) spill_put(c, block);
+    if (!pool_in_use(&c->pool, block)) evict_release(&c->prefix.evict, c->prefix.entry_of[block]);
 }
 
 /* ------------------------------------------------------------------------------------------------ leaving */
@@ -193,6 +197,7 @@ static void leave(kvt_cache *c, int block) {
 bool prefix_evict(kvt_cache *c) {
     int32_t block;
     if (!c->prefix.on || evict_next(&c->prefix.evict, &block) == INDEX_NONE) return false;
+    c->spill.counts.n_puts_skipped += c->spill.n_tiers > 0 && !(c->prefix.state[block] & PREFIX_WRITTEN);
     leave(c, block);
     c->prefix.counts.evicted++;
     return true;

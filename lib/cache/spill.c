@@ -152,21 +152,20 @@ static move_job job_of(const kvt_cache *c, move_kind kind, int block, int tier) 
 
 void spill_put(kvt_cache *c, int block) {
     spill *s = &c->spill;
+    c->prefix.state[block] |= PREFIX_WRITTEN;
     for (int i = 0; i < s->n_tiers; i++) {
         kvt_tier_key key = spill_key(c, &c->prefix.key[block]);
         if (s->tier[i]->ops.has(s->tier[i]->ctx, &key)) continue;
         move_job job = job_of(c, MOVE_PUT, block, i);
         if (move_add(c, &job)) pool_lease(&c->pool, block);
-        else s->counts.n_puts_skipped++;
+        else c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
     }
 }
 
-void spill_drop(kvt_cache *c, int block) {
-    for (int i = 0; i < c->spill.n_tiers; i++) {
-        move_job job = job_of(c, MOVE_DROP, block, i);
-        job.block = MOVE_NONE;
-        move_add(c, &job);
-    }
+void spill_drop(kvt_cache *c, int block, int tier) {
+    move_job job = job_of(c, MOVE_DROP, block, tier);
+    job.block = MOVE_NONE;
+    move_add(c, &job);
 }
 
 /* -------------------------------------------------------------------------------------------- fetching */
@@ -226,7 +225,7 @@ static void put_done(kvt_cache *c, const move_result *r) {
 /* A record that is no longer there has left; whatever else is wrong with it, the tier is bad. */
 static void get_failed(kvt_cache *c, const move_job *job) {
     c->spill.counts.n_gets_failed++;
-    if (job->status == KVT_E_CORRUPT) spill_drop(c, job->block);
+    if (job->status == KVT_E_CORRUPT) spill_drop(c, job->block, job->tier);
     match_failed(c, job->block, job->status == KVT_MISS ? KVT_MISS_EVICTED : KVT_MISS_TIER_BAD);
 }
 
