@@ -18,7 +18,8 @@
 #include "random.h"
 
 static const char *const path[] = {"scalar", "avx2", "avx512", "avx512bf16"};
-static const int format[] = {KV_INT8, KV_INT4, KV_INT3, KV_INT2};
+#define NUMBER(NAME, FORMAT, BITS) FORMAT,
+static const int format[] = {KV_CODES_EACH(NUMBER)};
 static uint64_t seed = 1;
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))

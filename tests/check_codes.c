@@ -132,7 +132,10 @@ static void rows_place(store *x) {
     }
 }
 
-static int narrows(int format) { return kv_format_of(format)->hot_v == ELEMENT_BF16 && format < KV_INT8; }
+static int narrows(int format) {
+    const kv_format *f = kv_format_of(format);
+    return f->hot_v == ELEMENT_BF16 && f->kind != KV_CODES;
+}
 
 static store *store_new(scene s) {
     store *x = calloc(1, sizeof *x);

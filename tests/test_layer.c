@@ -193,7 +193,7 @@ static void *no_memory(void *ctx, size_t bytes, size_t align) {
 static void bad_options_are_refused(void **state) {
     (void)state;
     REFUSED(o.kind = (kvt_cache_kind)3, KVT_E_UNSUPPORTED, "kind", "3");
-    REFUSED(o.k_format = (kvt_format)9, KVT_E_UNSUPPORTED, "k_format", "9");
+    REFUSED(o.k_format = (kvt_format)99, KVT_E_UNSUPPORTED, "k_format", "99");
     REFUSED(o.v_format = (kvt_format)-1, KVT_E_UNSUPPORTED, "v_format", "-1");
     REFUSED(o.math = (kvt_math)3, KVT_E_UNSUPPORTED, "math", "3");
     REFUSED(o.block_tokens = 48, KVT_E_ARGUMENT, "block_tokens", "48");
@@ -310,13 +310,15 @@ static void more_than_the_machine_has_is_refused_at_open(void **state) {
 static void names_name_what_there_is(void **state) {
     (void)state;
     kvt_format f;
-    for (int i = KVT_BF16; i <= KVT_INT2; i++) {
-        assert_int_equal(kvt_format_parse(&f, kvt_format_name((kvt_format)i)), KVT_OK);
-        assert_int_equal(f, i);
+    int n = 0;
+    for (; kvt_format_name((kvt_format)n); n++) {
+        assert_int_equal(kvt_format_parse(&f, kvt_format_name((kvt_format)n)), KVT_OK);
+        assert_int_equal(f, n);
     }
-    assert_int_equal(kvt_format_parse(&f, "int5"), KVT_E_UNSUPPORTED);
+    assert_true(n > KVT_INT2);
+    assert_int_equal(kvt_format_parse(&f, "int"), KVT_E_UNSUPPORTED);
     assert_int_equal(kvt_format_parse(&f, NULL), KVT_E_ARGUMENT);
-    assert_null(kvt_format_name((kvt_format)9));
+    assert_null(kvt_format_name((kvt_format)-1));
     assert_string_equal(kvt_format_name(KVT_INT2), "int2");
     assert_string_equal(kvt_format_name(KVT_BF16), "bf16");
     assert_string_equal(kvt_cache_kind_name(KVT_PAGED), "paged");

@@ -330,7 +330,7 @@ static void words_of_formats_are_the_librarys(void **state) {
         assert_int_equal(format_pair_at(n).k, parsed);
         assert_int_equal(format_pair_at(n).v, parsed);
     }
-    assert_int_equal(n, KVT_INT2 + 1);
+    assert_true(n > KVT_INT2);
     assert_null(format_word(n));
     for (const char *name; (name = format_pair_word(n)); n++) {
         format_pair p = format_pair_at(n);

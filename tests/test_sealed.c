@@ -11,7 +11,6 @@
 #include "random.h"
 #include "reader.h"
 
-enum { N_FORMATS = KVT_INT2 + 1 };
 
 static shape shape_of(int k, int v) {
     return (shape){"4 heads on two, 24 and 48 dims", {.n_heads_q = 4, .n_heads_kv = 2, .dim_k = 24, .dim_v = 48},
@@ -76,8 +75,8 @@ static void a_block_is_the_same_whoever_wrote_it(void **state) {
                 {"plain loops", 150, 1, KVT_PAGED, false, "scalar"},   {"avx2", 150, 1, KVT_PAGED, false, "avx2"},
                 {"avx512", 150, 1, KVT_PAGED, false, "avx512"}};
     (void)state;
-    for (int i = 0; i < N_FORMATS * N_FORMATS; i++) {
-        shape s = shape_of(i / N_FORMATS, i % N_FORMATS);
+    for (int i = 0; i < N_KV_FORMATS * N_KV_FORMATS; i++) {
+        shape s = shape_of(i / N_KV_FORMATS, i % N_KV_FORMATS);
         if (!seals(&s)) continue;
         setup one = setup_of(&s);
         kvt_cache *c = cache_of(&one);
@@ -148,12 +147,12 @@ static double loss_of(const kvt_cache *c, const reader *r, const float *balance,
 }
 
 static void a_record_has_what_went_in(void **state) {
-    static const double most[N_FORMATS] = {[KVT_E4M3] = 0.04, [KVT_E5M2] = 0.08, [KVT_INT8] = 0.012, [KVT_INT4] = 0.13,
-                                           [KVT_INT3] = 0.23, [KVT_INT2] = 0.42};
+    static const double most[N_KV_FORMATS] = {[KVT_E4M3] = 0.04, [KVT_E5M2] = 0.08, [KVT_INT8] = 0.012,
+                                              [KVT_INT4] = 0.13, [KVT_INT3] = 0.23, [KVT_INT2] = 0.42};
     float balance[2 * 24];
     (void)state;
     for (int i = 0; i < 2 * 24; i++) balance[i] = 0.5f + (float)(i % 5) * 0.3f;
-    for (int format = KVT_E4M3; format < N_FORMATS; format++)
+    for (int format = KVT_E4M3; format < N_KV_FORMATS; format++)
         for (int balanced = 0; balanced < 2; balanced++) {
             shape s = shape_of(format, format);
             if (balanced) s.layer.k_balance = balance;
@@ -219,11 +218,11 @@ static void bits_are_counted_with_everything(void **state) {
 /* For all formats, blocks and dims: a layer, an estimate and a token's share of a block agree, and are whole. */
 static void estimates_agree(void **state) {
     (void)state;
-    for (int i = 0; i < N_FORMATS * N_FORMATS; i++)
+    for (int i = 0; i < N_KV_FORMATS * N_KV_FORMATS; i++)
         for (int block = 16; block <= 64; block *= 2)
             for (int dim = 1; dim <= 512; dim += 73) {
                 kvt_layer_use use;
-                kvt_bytes_info info = bytes_of(i / N_FORMATS, i % N_FORMATS, block, dim, &use);
+                kvt_bytes_info info = bytes_of(i / N_KV_FORMATS, i % N_KV_FORMATS, block, dim, &use);
                 assert_int_equal(info.bytes_per_block, info.bytes_per_token * (size_t)block);
                 assert_int_equal(use.bytes_per_token, info.bytes_per_token);
                 assert_int_equal(use.bytes_reserved, info.bytes_cache + use.bytes_fixed);
@@ -289,7 +288,7 @@ static void memory_falls_with_the_bits(void **state) {
 static void extreme_numbers_have_finite_records(void **state) {
     static const float sizes[] = {0, 1e-40f, 1e-30f, 1, 1e30f, 1e36f};
     (void)state;
-    for (int format = KVT_E4M3; format < N_FORMATS; format++)
+    for (int format = KVT_E4M3; format < N_KV_FORMATS; format++)
         for (int i = 0; i < 6; i++)
             for (int what = 0; what < 3; what++) { /* constant; one huge channel; random */
                 shape s = shape_of(format, format);

@@ -14,7 +14,7 @@
 #include "random.h"
 #include "reader.h"
 
-enum { N_FORMATS = KVT_INT2 + 1, LONG = 1120 };
+enum { LONG = 1120 };
 
 static shape shape_of(int k, int v, kvt_math math) {
     return (shape){"4 heads on two, 24 and 48 dims", {.n_heads_q = 4, .n_heads_kv = 2, .dim_k = 24, .dim_v = 48},
@@ -88,8 +88,8 @@ static void assert_none(const reader *reference, const setup *s) {
 static void every_pair_of_formats_is_the_same_everywhere(void **state) {
     static const char *const cpus[] = {"scalar", "avx2", "avx512", "avx512bf16"};
     (void)state;
-    for (int i = 0; i < N_FORMATS * N_FORMATS; i += fixture_quick() ? 7 : 1) {
-        shape s = shape_of(i / N_FORMATS, i % N_FORMATS, (kvt_math)(i % 2));
+    for (int i = 0; i < N_KV_FORMATS * N_KV_FORMATS; i += fixture_quick() ? 7 : 1) {
+        shape s = shape_of(i / N_KV_FORMATS, i % N_KV_FORMATS, (kvt_math)(i % 2));
         if (!seals(&s)) continue;
         setup set = setup_of(&s);
         reader *reference = reference_of(&s, s.n_tokens);
@@ -166,7 +166,7 @@ static double apart(const reader *a, const reader *b, int first, int end) {
  * but for the rounding of numbers that are rotated. */
 static void the_first_tokens_are_not_encoded(void **state) {
     (void)state;
-    for (int format = KVT_E4M3; format < N_FORMATS; format++) {
+    for (int format = KVT_E4M3; format < N_KV_FORMATS; format++) {
         shape sealed = shape_of(format, format, KVT_MATH_FAST), plain = sealed;
         bool codes = format >= KVT_INT8;
         plain.k_format = codes ? KVT_F32 : KVT_BF16;
@@ -206,7 +206,7 @@ static void what_is_lost_falls_with_the_bits(void **state) {
 static void extreme_numbers_give_finite_results(void **state) {
     static const float sizes[] = {0, 1e-40f, 1e-30f, 1e30f};
     (void)state;
-    for (int format = KVT_E4M3; format < N_FORMATS; format++)
+    for (int format = KVT_E4M3; format < N_KV_FORMATS; format++)
         for (int i = 0; i < 4; i++)
             for (int what = 0; what < 3; what++) { /* constant; one huge channel; random */
                 shape s = shape_of(format, format, KVT_MATH_FAST);

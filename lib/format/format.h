@@ -54,9 +54,11 @@ int element_format_find(const char *name); /* -1: none of that name */
  *                        values: of group g, quads 2h and 2h+1 in the nibbles of line h * groups + g   (h = 0, 1)
  *     2 bits  4 steps    keys: step 4i+j in bits 2j, 2j+1 of line i
  *                        values: quad j of group g in bits 2j, 2j+1 of line g
- *     3 bits  the two lower bits as above, behind them a plane of the third ones:
- *                        keys: step 8i+j in bit j of line i, the last line perhaps in part
+ *     1 bit   8 steps    keys: step 8i+j in bit j of line i, the last line perhaps in part
  *                        values: quad j of group g in bit 4 (g%2) + j of line g/2, the last line perhaps in part
+ *
+ * Bits that are no power of two lie in planes of such, the lowest bits in the largest plane, which comes first: 3 bits
+ * are a plane of the two lower ones and behind it a plane of the third.
  *
  * KV_CODES: a code of 8 bits is a signed number, a shorter one a place in `level`; element = scale * number, of keys
  * plus the centroid's element. What is kept is rotated (rows_rotate in kernel.h), hot tokens too, so that queries are
@@ -72,6 +74,10 @@ enum {
     KV_INT2,
     N_KV_FORMATS
 };
+
+/* Formats that are encoded, for what is made once for each: X(name, number, bits of a code). */
+#define KV_FLOAT8_EACH(X) X(e4m3, KV_E4M3, 8) X(e5m2, KV_E5M2, 8)
+#define KV_CODES_EACH(X) X(int8, KV_INT8, 8) X(int4, KV_INT4, 4) X(int3, KV_INT3, 3) X(int2, KV_INT2, 2)
 
 typedef enum kv_kind { KV_PLAIN, KV_FLOAT8, KV_CODES } kv_kind;
 

@@ -43,7 +43,10 @@ static size_t plane_bytes(int bits, int pad) {
 }
 
 size_t kv_tile_bytes(const kv_format *f, int pad) {
-    return f->bits == 3 ? plane_bytes(2, pad) + plane_bytes(1, pad) : plane_bytes(f->bits, pad);
+    if (f->kind == KV_PLAIN) return plane_bytes(f->bits, pad);
+    size_t bytes = 0;
+    for (int n = 8; n > 0; n /= 2) bytes += f->bits & n ? plane_bytes(n, pad) : 0;
+    return bytes;
 }
 
 size_t kv_scales_at(const kv_format *f, int pad, int n_tiles) {
@@ -62,33 +65,30 @@ size_t kv_record_bytes(const kv_format *f, int pad, int n_tiles, int keys) {
 
 /* ------------------------------------------------------------------------------------------- one element */
 
-/* Some bits of a byte of a tile, and of the code that they hold. */
+enum { PLANES_MAX = 3 };
+
+/* n bits from bit `at` of a byte of a tile on, and the bit of the code that the first one is. */
 typedef struct place {
     size_t byte;
     int at, n, from;
 } place;
 
-/* Where an element's code lies: in one place, of 3 bits in two. format.h has the picture. */
-static int places_of(const kv_format *f, int pad, int keys, int token, int dim, place to[2]) {
-    size_t t = (size_t)token, quad = t / 4, d = (size_t)dim, step = d / 4, group = d / TOKENS;
-    size_t groups = (size_t)pad / TOKENS, byte = keys ? t * 4 + d % 4 : d % TOKENS * 4 + t % 4, line;
-    switch (f->bits) {
-    case 8:
-        line = keys ? step : quad * groups + group;
-        to[0] = (place){line * LINE + byte, 0, 8, 0};
-        return 1;
-    case 4:
-        line = keys ? step / 2 : quad / 2 * groups + group;
-        to[0] = (place){line * LINE + byte, (int)((keys ? step : quad) % 2) * 4, 4, 0};
-        return 1;
-    default:
-        line = keys ? step / 4 : group;
-        to[0] = (place){line * LINE + byte, (int)((keys ? step : quad) % 4) * 2, 2, 0};
-        line = keys ? step / 8 : group / 2;
-        to[1] = (place){plane_bytes(2, pad) + line * LINE + byte,
-                        (int)(keys ? step % 8 : group % 2 * 4 + quad), 1, 2};
-        return f->bits - 1;
+/* Where an element's code lies, plane by plane; how many there are. format.h has the picture. */
+static int places_of(const kv_format *f, int pad, int keys, int token, int dim, place to[PLANES_MAX]) {
+    const size_t t = (size_t)token, quad = t / 4, d = (size_t)dim, group = d / TOKENS, groups = (size_t)pad / TOKENS;
+    const size_t byte = keys ? t * 4 + d % 4 : d % TOKENS * 4 + t % 4;
+    size_t plane = 0;
+    int n_places = 0, from = 0;
+    for (int n = 8; n > 0; n /= 2) {
+        if (!(f->bits & n)) continue;
+        const size_t steps = 8 / (size_t)n; /* of a line: of values quads of a group, of 1 bit those of two groups */
+        size_t step = keys ? d / 4 : steps == 8 ? d / TOKENS * 4 + quad : quad;
+        size_t line = keys || steps == 8 ? step / steps : step / steps * groups + group;
+        to[n_places++] = (place){plane + line * LINE + byte, (int)(step % steps) * n, n, from};
+        plane += plane_bytes(n, pad);
+        from += n;
     }
+    return n_places;
 }
 
 /* A tile of a record. */
@@ -99,7 +99,7 @@ static size_t tile_at(const kv_format *f, int pad, int token) {
 static unsigned code_of(const kv_format *f, const uint8_t *record, int pad, int keys, int token, int dim) {
     const uint8_t *tile = record + tile_at(f, pad, token);
     unsigned code = 0;
-    place p[2];
+    place p[PLANES_MAX];
     int n = places_of(f, pad, keys, token % TOKENS, dim, p);
     for (int i = 0; i < n; i++) code |= (tile[p[i].byte] >> p[i].at & ((1u << p[i].n) - 1)) << p[i].from;
     return code;
@@ -107,7 +107,7 @@ static unsigned code_of(const kv_format *f, const uint8_t *record, int pad, int 
 
 void kv_put_code(const kv_format *f, uint8_t *record, int pad, int keys, int token, int dim, unsigned code) {
     uint8_t *tile = record + tile_at(f, pad, token);
-    place p[2];
+    place p[PLANES_MAX];
     int n = places_of(f, pad, keys, token % TOKENS, dim, p);
     for (int i = 0; i < n; i++) tile[p[i].byte] |= (uint8_t)((code >> p[i].from & ((1u << p[i].n) - 1)) << p[i].at);
 }

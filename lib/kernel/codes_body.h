@@ -47,11 +47,11 @@ typedef struct tables {
     table even, odd;
 } tables;
 
-WORD tables tables_of(const int bits, const int keys) {
+WORD tables tables_of(const int format, const int bits, const int keys) {
     tables t = {0};
     if (bits == 8) return t;
     int8_t even[16], odd[16];
-    const int8_t *level = kv_format_of(bits == 4 ? KV_INT4 : bits == 3 ? KV_INT3 : KV_INT2)->level;
+    const int8_t *level = kv_format_of(format)->level;
     for (int i = 0; i < 16; i++) {
         even[i] = level[i % (1 << bits)];
         odd[i] = level[(bits == 2 ? i / 4 : i) % (1 << bits)];
@@ -234,37 +234,33 @@ WORD void pv_tiles(const code_pv_args *a, const tables *t, const pv_rows_fn *of)
 #define PV_FN(bits, rows)                                                                                          \
     static void pv_##bits##_##rows(const pv_block_args *a, const tables *t) { pv_rows(bits, rows, a, *t); }
 
-#define CODES_FN(bits)                                                                                             \
-    QK_EACH(QK_FN, bits)                                                                                           \
-    PV_EACH(PV_FN, bits)                                                                                           \
-    static void qk_##bits(const code_qk_args *a) {                                                                 \
-        static const qk_rows_fn of[] = {QK_EACH(QK_NAME, bits)};                                                   \
-        const tables t = tables_of(bits, 1);                                                                       \
-        qk_tiles(a, &t, of);                                                                                       \
-    }                                                                                                              \
-    static void pv_##bits(const code_pv_args *a) {                                                                 \
-        static const pv_rows_fn of[] = {PV_EACH(PV_NAME, bits)};                                                   \
-        const tables t = tables_of(bits, 0);                                                                       \
-        pv_tiles(a, &t, of);                                                                                       \
+#define CODES_BITS(bits)                                              \
+    QK_EACH(QK_FN, bits)                                              \
+    PV_EACH(PV_FN, bits)                                              \
+    static const qk_rows_fn qk_of_##bits[] = {QK_EACH(QK_NAME, bits)}; \
+    static const pv_rows_fn pv_of_##bits[] = {PV_EACH(PV_NAME, bits)};
+#define CODES_FUNCTIONS(NAME, FORMAT, BITS)              \
+    static void qk_##NAME(const code_qk_args *a) {       \
+        const tables t = tables_of(FORMAT, BITS, 1);     \
+        qk_tiles(a, &t, qk_of_##BITS);                   \
+    }                                                    \
+    static void pv_##NAME(const code_pv_args *a) {       \
+        const tables t = tables_of(FORMAT, BITS, 0);     \
+        pv_tiles(a, &t, pv_of_##BITS);                   \
     }
+#define CODES_ROW(NAME, FORMAT, BITS) k->code_qk[FORMAT] = qk_##NAME, k->code_pv[FORMAT] = pv_##NAME;
 #define QK_NAME(bits, rows) qk_##bits##_##rows,
 #define PV_NAME(bits, rows) pv_##bits##_##rows,
 #define EACH4(X, bits) X(bits, 1) X(bits, 2) X(bits, 3) X(bits, 4)
 #define EACH6(X, bits) EACH4(X, bits) X(bits, 5) X(bits, 6)
 #define EACH8(X, bits) EACH6(X, bits) X(bits, 7) X(bits, 8)
 
-CODES_FN(8)
-CODES_FN(4)
-CODES_FN(3)
-CODES_FN(2)
+CODES_BITS(8)
+CODES_BITS(4)
+CODES_BITS(3)
+CODES_BITS(2)
+KV_CODES_EACH(CODES_FUNCTIONS)
 
 static void codes_fill(kernels *k) {
-    k->code_qk[KV_INT8] = qk_8;
-    k->code_qk[KV_INT4] = qk_4;
-    k->code_qk[KV_INT3] = qk_3;
-    k->code_qk[KV_INT2] = qk_2;
-    k->code_pv[KV_INT8] = pv_8;
-    k->code_pv[KV_INT4] = pv_4;
-    k->code_pv[KV_INT3] = pv_3;
-    k->code_pv[KV_INT2] = pv_2;
+    KV_CODES_EACH(CODES_ROW)
 }

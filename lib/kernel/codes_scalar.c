@@ -98,14 +98,12 @@ static void pv(int format, const code_pv_args *a) {
     }
 }
 
-static void qk_int8(const code_qk_args *a) { qk(KV_INT8, a); }
-static void qk_int4(const code_qk_args *a) { qk(KV_INT4, a); }
-static void qk_int3(const code_qk_args *a) { qk(KV_INT3, a); }
-static void qk_int2(const code_qk_args *a) { qk(KV_INT2, a); }
-static void pv_int8(const code_pv_args *a) { pv(KV_INT8, a); }
-static void pv_int4(const code_pv_args *a) { pv(KV_INT4, a); }
-static void pv_int3(const code_pv_args *a) { pv(KV_INT3, a); }
-static void pv_int2(const code_pv_args *a) { pv(KV_INT2, a); }
+#define CODES_FUNCTIONS(NAME, FORMAT, BITS)                             \
+    static void qk_##NAME(const code_qk_args *a) { qk(FORMAT, a); }     \
+    static void pv_##NAME(const code_pv_args *a) { pv(FORMAT, a); }
+#define CODES_ROW(NAME, FORMAT, BITS) k->code_qk[FORMAT] = qk_##NAME, k->code_pv[FORMAT] = pv_##NAME;
+
+KV_CODES_EACH(CODES_FUNCTIONS)
 
 /* ---------------------------------------------------------------------------------------------- float8 */
 
@@ -120,25 +118,17 @@ static void widen(int format, const void *tile, int dim, int keys, void *bf16) {
     }
 }
 
-static void widen_k_e4m3(const void *tile, int dim, void *bf16) { widen(KV_E4M3, tile, dim, 1, bf16); }
-static void widen_k_e5m2(const void *tile, int dim, void *bf16) { widen(KV_E5M2, tile, dim, 1, bf16); }
-static void widen_v_e4m3(const void *tile, int dim, void *bf16) { widen(KV_E4M3, tile, dim, 0, bf16); }
-static void widen_v_e5m2(const void *tile, int dim, void *bf16) { widen(KV_E5M2, tile, dim, 0, bf16); }
+#define WIDEN_FUNCTIONS(NAME, FORMAT, BITS)                                                                       \
+    static void widen_k_##NAME(const void *tile, int dim, void *bf16) { widen(FORMAT, tile, dim, 1, bf16); }      \
+    static void widen_v_##NAME(const void *tile, int dim, void *bf16) { widen(FORMAT, tile, dim, 0, bf16); }
+#define WIDEN_ROW(NAME, FORMAT, BITS) k->widen_k[FORMAT] = widen_k_##NAME, k->widen_v[FORMAT] = widen_v_##NAME;
+
+KV_FLOAT8_EACH(WIDEN_FUNCTIONS)
 
 void codes_scalar(kernels *k) {
     k->code_query = query;
     k->code_centre = centre;
-    k->code_qk[KV_INT8] = qk_int8;
-    k->code_qk[KV_INT4] = qk_int4;
-    k->code_qk[KV_INT3] = qk_int3;
-    k->code_qk[KV_INT2] = qk_int2;
     k->code_weigh = weigh;
-    k->code_pv[KV_INT8] = pv_int8;
-    k->code_pv[KV_INT4] = pv_int4;
-    k->code_pv[KV_INT3] = pv_int3;
-    k->code_pv[KV_INT2] = pv_int2;
-    k->widen_k[KV_E4M3] = widen_k_e4m3;
-    k->widen_k[KV_E5M2] = widen_k_e5m2;
-    k->widen_v[KV_E4M3] = widen_v_e4m3;
-    k->widen_v[KV_E5M2] = widen_v_e5m2;
+    KV_CODES_EACH(CODES_ROW)
+    KV_FLOAT8_EACH(WIDEN_ROW)
 }

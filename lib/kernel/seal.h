@@ -86,12 +86,11 @@ static inline float seal_scale_near(float scale) {
     return scale >= SEAL_SCALE_MIN ? scalar_narrow(scale) : SEAL_SCALE_MIN;
 }
 
-/* A path's functions and rows of its table, each made from its `seal(format, keys, args)`. */
-#define SEAL_EACH(X) \
-    X(e4m3, KV_E4M3) X(e5m2, KV_E5M2) X(int8, KV_INT8) X(int4, KV_INT4) X(int3, KV_INT3) X(int2, KV_INT2)
-#define SEAL_FUNCTIONS(NAME, FORMAT)                                        \
-    static void seal_k_##NAME(const seal_args *a) { seal(FORMAT, 1, a); }   \
-    static void seal_v_##NAME(const seal_args *a) { seal(FORMAT, 0, a); }
-#define SEAL_ROW(NAME, FORMAT) k->seal_k[FORMAT] = seal_k_##NAME, k->seal_v[FORMAT] = seal_v_##NAME;
+/* A path's functions and rows of its table, each made from its `seal(format, bits, keys, args)`. */
+#define SEAL_EACH(X) KV_FLOAT8_EACH(X) KV_CODES_EACH(X)
+#define SEAL_FUNCTIONS(NAME, FORMAT, BITS)                                      \
+    static void seal_k_##NAME(const seal_args *a) { seal(FORMAT, BITS, 1, a); } \
+    static void seal_v_##NAME(const seal_args *a) { seal(FORMAT, BITS, 0, a); }
+#define SEAL_ROW(NAME, FORMAT, BITS) k->seal_k[FORMAT] = seal_k_##NAME, k->seal_v[FORMAT] = seal_v_##NAME;
 
 #endif

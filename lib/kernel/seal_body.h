@@ -183,24 +183,34 @@ WORD vi gather(uint8_t (*line)[64], const int steps, const int at, const int n) 
     return all;
 }
 
-/* Lines of whole codes to a tile. Of values, lines of fewer steps than a group has go by quads first. */
-WORD void put_lines(const int bits, const int keys, uint8_t (*line)[64], int dim, uint8_t *tile) {
-    const int steps = dim / 4, by = bits == 8 ? 1 : bits == 4 ? 2 : 4, n = bits == 3 ? 2 : bits;
+/* Bits `at` .. at + n - 1 of lines of whole codes to a plane of a tile; returns its end. */
+WORD uint8_t *put_plane(const int n, const int at, const int keys, uint8_t (*line)[64], int dim, uint8_t *to) {
+    const int steps = dim / 4, by = 8 / n;
+    if (n == 1) { /* the last line perhaps in part */
+        for (int i = 0; i < steps; i += 8, to += 64) {
+            vi_store(to, steps - i < 8 ? gather(line + i, 4, at, 1) : gather(line + i, 8, at, 1));
+        }
+        return to;
+    }
+    /* Of values, lines of fewer steps than a group has go by quads first. */
     const int of_group = keys ? 1 : 4 / by, groups = steps / by / of_group;
     for (int i = 0; i < steps / by; i++) {
-        int at = i % of_group * groups + i / of_group;
-        vi_store(tile + at * 64, bits == 8 ? vi_load(line[i]) : gather(line + i * by, by, 0, n));
+        int place = i % of_group * groups + i / of_group;
+        vi_store(to + place * 64, n == 8 ? vi_load(line[i]) : gather(line + i * by, by, at, n));
     }
-    if (bits != 3) return;
-    tile += steps / by * 64;
-    for (int i = 0; i < steps; i += 8, tile += 64) {
-        vi_store(tile, steps - i < 8 ? gather(line + i, 4, 2, 1) : gather(line + i, 8, 2, 1));
+    return to + steps / by * 64;
+}
+
+WORD void put_lines(const int bits, const int keys, uint8_t (*line)[64], int dim, uint8_t *tile) {
+    int at = 0;
+    UNROLL for (int n = 8; n > 0; n /= 2) {
+        if (bits & n) tile = put_plane(n, at, keys, line, dim, tile), at += n;
     }
 }
 
-WORD void seal_tile(const int format, const int keys, const kv_format *f, const void *tile, int dim,
+WORD void seal_tile(const int format, const int bits, const int keys, const kv_format *f, const void *tile, int dim,
                     const float *centroid, tile_work *w, uint8_t *to) {
-    const int codes = format >= KV_INT8;
+    const int codes = f->kind == KV_CODES;
     if (keys && codes) take_less(tile, centroid, dim, w->x);
     else if (keys) take_bf16(tile, dim, w->x);
     else turn_values(tile, dim, w->x);
@@ -208,28 +218,27 @@ WORD void seal_tile(const int format, const int keys, const kv_format *f, const 
     switch (format) {
     case KV_E4M3: encode_float8(SEAL_E4M3_MOST, 3, 7, w, dim); break;
     case KV_E5M2: encode_float8(SEAL_E5M2_MOST, 2, 15, w, dim); break;
-    case KV_INT8: encode_whole(w, dim); break;
-    case KV_INT4: encode_levels(4, f, w, dim); break;
-    case KV_INT3: encode_levels(3, f, w, dim); break;
-    default: encode_levels(2, f, w, dim);
+    default:
+        if (bits == 8) encode_whole(w, dim);
+        else encode_levels(bits, f, w, dim);
     }
     if (!keys) turn_codes(w->line, dim);
-    put_lines(format == KV_INT4 ? 4 : format == KV_INT3 ? 3 : format == KV_INT2 ? 2 : 8, keys, w->line, dim, to);
+    put_lines(bits, keys, w->line, dim, to);
 }
 
-WORD void seal(const int format, const int keys, const seal_args *a) {
+WORD void seal(const int format, const int bits, const int keys, const seal_args *a) {
     const kv_format *f = kv_format_of(format);
     const size_t scales_at = kv_scales_at(f, a->dim, a->n_tiles), bytes = kv_record_bytes(f, a->dim, a->n_tiles, keys);
     uint16_t *scale = (uint16_t *)(a->record + scales_at);
     float centroid[ATTN_DIM_MAX];
     tile_work w;
     memset(a->record + scales_at, 0, bytes - scales_at);
-    if (keys && format >= KV_INT8) {
+    if (keys && f->kind == KV_CODES) {
         take_centroid(a, (uint16_t *)(a->record + kv_centroid_at(f, a->dim, a->n_tiles)), centroid);
     }
     for (int i = 0; i < a->n_tiles; i++) {
         uint8_t *to = a->record + (size_t)i * kv_tile_bytes(f, a->dim);
-        seal_tile(format, keys, f, a->tile[i], a->dim, centroid, &w, to);
+        seal_tile(format, bits, keys, f, a->tile[i], a->dim, centroid, &w, to);
         for (int t = 0; t < TILE; t++, scale++) {
             *scale = w.finite[t] ? (uint16_t)(bits_of_f32(w.scale[t]) >> 16) : SEAL_NONE;
         }

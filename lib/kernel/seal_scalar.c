@@ -84,12 +84,11 @@ static float encode_float8(float most, unsigned fraction, unsigned bias, const f
     return scale;
 }
 
-static float encode(int format, const float *x, int n, uint8_t *code) {
+static float encode(int format, int bits, const float *x, int n, uint8_t *code) {
     switch (format) {
     case KV_E4M3: return encode_float8(SEAL_E4M3_MOST, 3, 7, x, n, code);
     case KV_E5M2: return encode_float8(SEAL_E5M2_MOST, 2, 15, x, n, code);
-    case KV_INT8: return encode_whole(x, n, code);
-    default: return encode_levels(kv_format_of(format), x, n, code);
+    default: return bits == 8 ? encode_whole(x, n, code) : encode_levels(kv_format_of(format), x, n, code);
     }
 }
 
@@ -108,7 +107,7 @@ static int token_of(const kv_format *f, int keys, const seal_args *a, int token,
     return 1;
 }
 
-static void seal(int format, int keys, const seal_args *a) {
+static void seal(int format, int bits, int keys, const seal_args *a) {
     const kv_format *f = kv_format_of(format);
     uint16_t *scale = (uint16_t *)(a->record + kv_scales_at(f, a->dim, a->n_tiles)), *centroid = NULL;
     float x[ATTN_DIM_MAX];
@@ -120,7 +119,7 @@ static void seal(int format, int keys, const seal_args *a) {
     }
     for (int t = 0; t < a->n_tiles * TILE; t++) {
         int finite = token_of(f, keys, a, t, centroid, x);
-        float s = encode(format, x, a->dim, code);
+        float s = encode(format, bits, x, a->dim, code);
         scale[t] = finite ? f32_to_bf16(s) : SEAL_NONE;
         for (int d = 0; d < a->dim; d++) kv_put_code(f, a->record, a->dim, keys, t, d, code[d]);
     }
