@@ -77,9 +77,19 @@ static void tell_done(mover *m, int slot) {
     pthread_cond_signal(&m->result);
 }
 
+static move_list *queue_of(mover *m, const move_job *job) {
+    move_lane *lane = &m->lane[job->tier];
+    return job->kind == MOVE_GET ? &lane->gets : &lane->queue;
+}
+
+/* The next slot to run; MOVE_NONE: there is none. */
+static int first_of(const move_lane *lane) {
+    return lane->gets.first != MOVE_NONE ? lane->gets.first : lane->queue.first;
+}
+
 /* Under the lock: out of its queue. */
 static void cancel(mover *m, int slot) {
-    list_remove(m, &m->lane[m->slot[slot].job.tier].queue, slot);
+    list_remove(m, queue_of(m, &m->slot[slot].job), slot);
     m->slot[slot].cancelled = true;
     tell_done(m, slot);
 }
@@ -134,9 +144,9 @@ static kvt_status drop(move_lane *lane, int slot) {
 static bool run_oldest(move_lane *lane) {
     static kvt_status (*const run[])(move_lane *, int) = {[MOVE_PUT] = put, [MOVE_GET] = get, [MOVE_DROP] = drop};
     mover *m = &lane->cache->mover;
-    int slot = lane->queue.first;
+    int slot = first_of(lane);
     if (slot == MOVE_NONE) return false;
-    list_remove(m, &lane->queue, slot);
+    list_remove(m, queue_of(m, &m->slot[slot].job), slot);
     lane->copying = m->slot[slot].job.kind == MOVE_PUT;
     pthread_mutex_unlock(&m->lock);
     kvt_status status = run[m->slot[slot].job.kind](lane, slot);
@@ -149,9 +159,10 @@ static bool run_oldest(move_lane *lane) {
 static void *work(void *arg) {
     move_lane *lane = arg;
     mover *m = &lane->cache->mover;
+    sys_thread_background();
     pthread_mutex_lock(&m->lock);
     while (run_oldest(lane) || !m->closing)
-        if (lane->queue.first == MOVE_NONE && !m->closing) pthread_cond_wait(&lane->work, &m->lock);
+        if (first_of(lane) == MOVE_NONE && !m->closing) pthread_cond_wait(&lane->work, &m->lock);
     pthread_mutex_unlock(&m->lock);
     return NULL;
 }
@@ -170,7 +181,7 @@ static void lists_open(kvt_cache *c) {
     pthread_condattr_destroy(&monotonic);
     for (int i = 0; i < m->n_tiers; i++) {
         m->lane[i].cache = c;
-        m->lane[i].queue = (move_list){MOVE_NONE, MOVE_NONE};
+        m->lane[i].queue = m->lane[i].gets = (move_list){MOVE_NONE, MOVE_NONE};
         pthread_cond_init(&m->lane[i].work, NULL);
     }
     m->is_open = true;
@@ -201,10 +212,7 @@ kvt_status move_open(kvt_cache *c, bool inline_) {
 
 /* Under the lock. */
 static void cancel_gets(mover *m, move_lane *lane) {
-    for (int slot = lane->queue.first, newer; slot != MOVE_NONE; slot = newer) {
-        newer = m->slot[slot].newer;
-        if (m->slot[slot].job.kind == MOVE_GET) cancel(m, slot);
-    }
+    while (lane->gets.first != MOVE_NONE) cancel(m, lane->gets.first);
 }
 
 void move_close(kvt_cache *c) {
@@ -247,7 +255,7 @@ bool move_add(kvt_cache *c, const move_job *job) {
     }
     move_lane *lane = &m->lane[job->tier];
     pthread_mutex_lock(&m->lock);
-    list_add(m, &lane->queue, slot);
+    list_add(m, queue_of(m, job), slot);
     pthread_cond_signal(&lane->work);
     pthread_mutex_unlock(&m->lock);
     return true;
@@ -303,8 +311,8 @@ int move_cancel_puts(kvt_cache *c, int n) {
 /* Under the lock. */
 static int queued_get(const mover *m, int block) {
     for (int i = 0; i < m->n_tiers; i++)
-        for (int slot = m->lane[i].queue.first; slot != MOVE_NONE; slot = m->slot[slot].newer)
-            if (m->slot[slot].job.kind == MOVE_GET && m->slot[slot].job.block == block) return slot;
+        for (int slot = m->lane[i].gets.first; slot != MOVE_NONE; slot = m->slot[slot].newer)
+            if (m->slot[slot].job.block == block) return slot;
     return MOVE_NONE;
 }
 
@@ -328,8 +336,8 @@ static bool run_any(mover *m) {
     move_lane *oldest = NULL;
     for (int i = 0; i < m->n_tiers; i++) {
         move_lane *lane = &m->lane[i];
-        if (lane->queue.first == MOVE_NONE) continue;
-        if (!oldest || m->slot[lane->queue.first].number < m->slot[oldest->queue.first].number) oldest = lane;
+        if (first_of(lane) == MOVE_NONE) continue;
+        if (!oldest || m->slot[first_of(lane)].number < m->slot[first_of(oldest)].number) oldest = lane;
     }
     return oldest && run_oldest(oldest);
 }

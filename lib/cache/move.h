@@ -57,7 +57,7 @@ typedef struct move_lane {
     kvt_tier *tier;
     char *buffer;      /* a whole record: the header, and of a put the payload */
     kvt_piece *pieces; /* [n_layers + 1] */
-    move_list queue;
+    move_list queue, gets; /* what somebody waits for goes first */
     bool copying; /* a put's block */
     pthread_t thread;
     pthread_cond_t work; /* there is a job, or the end is near */
@@ -93,7 +93,8 @@ kvt_status move_open(kvt_cache *c, bool inline_);
 /* What is queued to be written or dropped is, what is to be read is not; threads end. Half-open is fine. */
 void move_close(kvt_cache *c);
 
-/* Hand a job over; it is copied. False: moves_max are open. Jobs of one tier run in this order. */
+/* Hand a job over; it is copied. False: moves_max are open. Jobs of one tier run in this order, but
+ * gets before all others. */
 bool move_add(kvt_cache *c, const move_job *job);
 /* The next job that is through: its block is the owner's again. A put comes back twice: first with `copied` set, which
  * ends its hold of the block, then when it is written. Until the last result is taken the job is open. */
