@@ -61,13 +61,15 @@ LIB_SRC := $(filter-out $(if $(X86),,%_avx2.c %_avx512.c %_avx512bf16.c),$(sort 
 APP_SRC := $(sort $(wildcard app/*/*.c))
 TEST_SRC := $(sort $(wildcard tests/test_*.c tests/check_*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz_*.c))
-TEST_LIB_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC),$(sort $(wildcard tests/*.c)))
+MAKER_SRC := $(sort $(wildcard tests/make_*.c))
+TEST_LIB_SRC := $(filter-out $(TEST_SRC) $(FUZZ_SRC) $(MAKER_SRC),$(sort $(wildcard tests/*.c)))
 
 LIB_OBJ := $(LIB_SRC:%.c=$(OUT)/%.o)
 APP_OBJ := $(APP_SRC:%.c=$(OUT)/%.o)
 APP_PARTS := $(filter-out $(OUT)/app/cli/main.o,$(APP_OBJ))
 TEST_LIB_OBJ := $(TEST_LIB_SRC:%.c=$(OUT)/%.o)
 TESTS := $(TEST_SRC:tests/%.c=$(OUT)/tests/%)
+MAKERS := $(MAKER_SRC:tests/%.c=$(OUT)/tests/%)
 FUZZERS := $(FUZZ_SRC:tests/%.c=$(OUT)/tests/%)
 FUZZ_LIB_OBJ := $(OUT)/tests/gguf_writer.o $(OUT)/tests/spoken.o
 
@@ -111,6 +113,9 @@ $(OUT)/tests/test_%: $(OUT)/tests/test_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)/l
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
 $(OUT)/tests/check_%: $(OUT)/tests/check_%.o $(TEST_LIB_OBJ) $(APP_PARTS) $(OUT)/libkvtile.a
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lcmocka -lm -pthread
+# What shell tests begin with is made by programs that know the library alone.
+$(OUT)/tests/make_%: $(OUT)/tests/make_%.o $(OUT)/libkvtile.a
+	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIB_LIBS) -pthread
 $(OUT)/tests/fuzz_%: $(OUT)/tests/fuzz_%.o $(FUZZ_LIB_OBJ) $(APP_PARTS) $(OUT)/libkvtile.a
 	$(call say,LINK)$(CC) $(CFLAGS) $(MODE_FLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lm -pthread
 
@@ -219,10 +224,10 @@ uninstall: ## remove what install laid down
 	    lib/libkvtile.so.$(SOVERSION) lib/libkvtile.so lib/pkgconfig/kvtile.pc $(MAN1)/kvtile.1 $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION))
 	rm -f $(DESTDIR)$(PREFIX)/$(MAN1)/kvtile-*.1
 
-tests: $(TESTS)
+tests: $(TESTS) $(MAKERS)
 clean: ## remove everything built
 	rm -rf build kvtile
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
--include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(TEST_SRC:%.c=$(OUT)/%.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(LIB_OBJ:.o=.d) $(APP_OBJ:.o=.d) $(TEST_SRC:%.c=$(OUT)/%.d) $(MAKER_SRC:%.c=$(OUT)/%.d) $(TEST_LIB_OBJ:.o=.d)

@@ -17,7 +17,7 @@ for file in bin/kvtile include/kvtile.h include/kvtile_ops.h lib/libkvtile.a lib
 done
 ok
 # Pages and scripts are what the installed program writes.
-for command in "" run chat inspect plan simulate perplexity bench; do
+for command in "" run chat inspect plan simulate perplexity store bench; do
     "$prefix/bin/kvtile" manual $command | cmp - "$prefix/share/man/man1/kvtile${command:+-$command}.1"
 done
 "$prefix/bin/kvtile" completion bash | cmp - "$prefix/share/bash-completion/completions/kvtile"

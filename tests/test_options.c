@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <ctype.h>
 
 #include "cli/cli.h"
 #include "cli/formats.h"
@@ -215,7 +216,8 @@ static void manual_part(char *page, const command *c) {
     char from[64], to[64] = ".SH ENVIRONMENT";
     if (!command_family(c) && !c->minor) return;
     if (c->minor) snprintf(from, sizeof from, ".TP\n\\fB%s\\fR", c->name);
-    else snprintf(from, sizeof from, ".SH BENCH ");
+    else snprintf(from, sizeof from, ".SH %s ", command_family(c)->name);
+    for (char *p = from + 4; !c->minor && *p; p++) *p = (char)toupper((unsigned char)*p);
     cut(page, from, to);
     if (c->minor) return;
     snprintf(from, sizeof from, "\\fBkvtile %s\\fR", c->name);

@@ -44,7 +44,7 @@ done
 # ---- The manual pages.
 status 0 "all pages" "$kvtile" manual --write "$dir"
 refused "a folder that is not there" nowhere "No such file" -- "$kvtile" manual --write "$dir/nowhere"
-for name in kvtile kvtile-{run,chat,inspect,plan,simulate,perplexity,bench}; do check "$name.1" grep -q "^.TH" "$dir/$name.1"; done
+for name in kvtile kvtile-{run,chat,inspect,plan,simulate,perplexity,store,bench}; do check "$name.1" grep -q "^.TH" "$dir/$name.1"; done
 check "a measurement is on its family's page" cmp -s "$dir/kvtile-bench.1" <("$kvtile" manual bench decode)
 check "a minor command is on the program's page" cmp -s "$dir/kvtile.1" <("$kvtile" manual completion)
 for page in "$dir"/kvtile*.1; do

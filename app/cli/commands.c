@@ -2,6 +2,7 @@
  * members'. */
 #include "bench.h"
 #include "cli.h"
+#include "store.h"
 
 const command *const commands[] = {
     &command_run,
@@ -10,6 +11,11 @@ const command *const commands[] = {
     &command_plan,
     &command_simulate,
     &command_perplexity,
+    &command_store,
+    &command_store_ls,
+    &command_store_verify,
+    &command_store_trim,
+    &command_store_rm,
     &command_bench,
     &command_bench_reuse,
     &command_bench_memory,

@@ -37,6 +37,7 @@ typedef enum option_kind {
     OPTION_SEED,    /* uint64_t */
     OPTION_BYTES,   /* size_t, at least 1: 512M, 4GiB */
     OPTION_RATE,    /* double, at least 1 a second: 50G, 3.35T (powers of 1000), with or without B/s or FLOP/s */
+    OPTION_TIME,    /* uint64_t, nanoseconds, at least 1 second: 90s, 15m, 12h, 7d, 2w */
     OPTION_CHOICE,  /* int: the place among the words of `value`, "a|b|c" */
     OPTION_WORD,    /* int: the place among the words of `word_at` */
     OPTION_LIST,    /* const char *: up to OPTION_LIST_MAX numbers separated by commas, each least .. most */
@@ -163,6 +164,8 @@ void *command_defaults(const command *c);
 bool option_bytes(const char *text, size_t *out);
 /* "3.35T", "50GB/s", "9.9e14", "60 TFLOP/s", in powers of 1000; false: no rate, or below 1. */
 bool option_rate(const char *text, double *out);
+/* "90s", "15m", "12h", "7d", "2w" in nanoseconds; false: no such time, below a second, or above 300 years. */
+bool option_time(const char *text, uint64_t *out);
 /* Numbers of an OPTION_LIST; how many. */
 int option_list(const char *text, int out[OPTION_LIST_MAX]);
 /* Take the next word off "a|b|c": its length; -1: there is none left. */

@@ -31,6 +31,7 @@ static const entry program_options[] = {
 
 static const entry environment[] = {
     { "KVTILE_MODELS", "Folder of models, instead of `~/.cache/kvtile/models`." },
+    { "KVTILE_STORE", "Folder of `kvtile store`, instead of `~/.cache/kvtile/store`." },
     { "KVTILE_CPU", "`scalar`, `avx2`, `avx512` or `avx512bf16`: the best instruction set that kernels may use. "
                     "Without it the fastest is taken. The answer is the same in every bit." },
     { "KVTILE_DATA", "Folder with `azure_conv.csv` for `kvtile bench memory`." },
@@ -257,6 +258,8 @@ static void page_family(FILE *to, const command *family) {
     synopsis(to, family, true);
     section(to, "description");
     prose(to, family->about);
+    if (family->more) fputs(".PP\n", to);
+    if (family->more) prose(to, family->more);
     for (int i = 0; i < n_commands; i++) {
         const command *c = commands[i];
         if (command_family(c) != family) continue;

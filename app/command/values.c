@@ -50,6 +50,23 @@ bool option_rate(const char *text, double *out) {
     return false;
 }
 
+bool option_time(const char *text, uint64_t *out) {
+    static const struct {
+        char name;
+        double seconds;
+    } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 }, { 'w', 7 * 86400 } };
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    double n = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        const double seconds = n * units[i].seconds;
+        if (end[0] != units[i].name || end[1] || !(seconds >= 1 && seconds < 1e10)) continue;
+        *out = (uint64_t)(seconds * 1e9);
+        return true;
+    }
+    return false;
+}
+
 static bool real_of(const char *text, double least, double most, double *out) {
     char *end;
     errno = 0;
@@ -145,6 +162,7 @@ bool option_take(const option *o, const char *text, void *options) {
     case OPTION_SEED: return seed_of(text, out);
     case OPTION_BYTES: return option_bytes(text, out);
     case OPTION_RATE: return option_rate(text, out);
+    case OPTION_TIME: return option_time(text, out);
     case OPTION_CHOICE: return choice_take(o, text, out);
     case OPTION_WORD: return word_take(o, text, out);
     case OPTION_LIST: *(const char **)out = text; return list_good(text, o->least, o->most);
@@ -185,6 +203,8 @@ int option_refuse(const command *c, const option *o, const char *text) {
     case OPTION_BYTES: return cli_usage(c->name, "%s wants a size such as 512M or 4GiB, not \"%s\"", o->name, text);
     case OPTION_RATE:
         return cli_usage(c->name, "%s wants an amount per second such as 50G or 3.35T, not \"%s\"", o->name, text);
+    case OPTION_TIME:
+        return cli_usage(c->name, "%s wants a time such as 12h or 7d, not \"%s\"", o->name, text);
     case OPTION_FILE: return cli_usage(c->name, "%s wants a name, not \"%s\"", o->name, text);
     case OPTION_CHOICE: return choice_refuse(c, o, text);
     case OPTION_WORD: return word_refuse(c, o, text);
@@ -236,6 +256,7 @@ option_text option_default(const option *o, const void *defaults) {
     case OPTION_LIST:
         if (*(const char *const *)at) snprintf(out.text, sizeof out.text, "%s", *(const char *const *)at);
         break;
+    case OPTION_TIME: /* none has one */
     case OPTION_FLAG:
     case OPTION_TEXTS:
     case OPTION_COMMAND:
