@@ -334,6 +334,7 @@ static void test_a_full_cache_pauses_the_youngest_and_changes_no_bit(void **stat
     }
 
     opt.kind = KVT_PAGED;
+    opt.share = false; /* three times the same text would take the room of one */
     engine *e = engine_for(&s, 1, opt);
     int32_t *ids = ids_of(&s);
     int seq[3];

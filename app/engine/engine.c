@@ -1,6 +1,4 @@
 /* engine.c - sequences and steps: who is computed next, room in the cache for it, the forward pass, commit. */
-#include "engine.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,43 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-
-typedef struct sequence {
-    bool alive, started; /* started: has had logits, so what waits is decode */
-    kvt_seq cached;      /* KVT_SEQ_NONE: has no place in the cache, for now */
-    int32_t *tokens;     /* [context] */
-    int n_tokens;
-    int n_done;         /* tokens up to which logits were computed; fewer than n_tokens: the rest waits */
-    int row;            /* of its logits; -1: they are gone, or were never there */
-    uint64_t born;      /* order of arrival */
-    uint64_t set_aside; /* n_ended when it was paused: it waits until another one has ended; NEVER: it is not paused */
-} sequence;
-
-static const uint64_t NEVER = UINT64_MAX;
-
-struct engine {
-    const model *model;
-    engine_options opt;
-    kvt_cache *cache;
-    model_state *state;
-    engine_counters count;
-    kvt_stats fullest;
-    error_text said; /* by the cache */
-    uint64_t n_born, n_ended;
-    sequence *seqs; /* [sequences_max] */
-    int turn;       /* the sequence whose turn it is in the next step */
-
-    /* One step, taken once: arrays of sequences_max, tokens of rows_max. */
-    int rows_max, n_picked;
-    int *picked; /* sequence numbers */
-    kvt_seq *step_seqs;
-    int *step_new, *step_wanted;
-    int32_t *step_tokens;
-    float *logits; /* [sequences_max][n_vocab] */
-    int32_t *tokens;
-    size_t bytes_step, bytes_logits, bytes_tokens, bytes_seqs;
-    char *step_memory;
-};
+#include "inside.h"
 
 engine_options engine_options_default(void) {
     return (engine_options){
@@ -56,6 +18,8 @@ engine_options engine_options_default(void) {
         .sequences_max = 1,
         .math = KVT_MATH_FAST,
         .chunk = 512,
+        .share = true,
+        .wait = true,
     };
 }
 
@@ -110,6 +74,9 @@ static kvt_options cache_options(const engine_options *from, const kvt_layer *la
     opt.tokens_max = from->context;
     opt.batch_tokens_max = rows_most(from);
     opt.math = from->math;
+    opt.forget = !from->share;
+    opt.tiers = from->tiers;
+    opt.n_tiers = from->n_tiers;
     if (kvt_bytes(&opt, &need) != KVT_OK || need.bytes_cache + need.bytes_hot > from->cache_bytes)
         opt.bytes_max = from->cache_bytes;
     return opt;
@@ -127,10 +94,13 @@ kvt_status engine_bytes(const model *m, const engine_options *from, kvt_bytes_in
 }
 
 static kvt_status cache_open(engine *e, kvt_workers *team, error_text *err) {
+    uint8_t identity[MODEL_IDENTITY_BYTES];
     size_t bytes;
+    if (e->opt.n_tiers > 0) TRY(model_identity(e->model, e->opt.rope_context, e->opt.math, identity, err));
     kvt_layer *layers = layers_take(e->model, &bytes);
     if (!layers) return engine_fail(err, KVT_E_MEMORY, "no memory for a list of layers");
     kvt_options opt = cache_options(&e->opt, layers, model_config_of(e->model)->n_layers);
+    if (e->opt.n_tiers > 0) opt.identity = identity;
     opt.workers = team;
     opt.log = hear;
     opt.log_ctx = e;
@@ -180,6 +150,7 @@ kvt_status engine_open(engine **out, const model *m, kvt_workers *team, const en
     e->model = m;
     e->opt = whole(m, opt);
     e->rows_max = rows_most(&e->opt);
+    e->shares = e->opt.share && e->opt.kind == KVT_PAGED;
 
     kvt_status status = context_check(e, err);
     if (status == KVT_OK) status = cache_open(e, team, err);
@@ -223,6 +194,16 @@ kvt_stats engine_fullest(const engine *e) {
     return e->fullest;
 }
 
+kvt_stats engine_stats(const engine *e) {
+    kvt_stats now = { 0 };
+    kvt_stats_get(e->cache, &now);
+    return now;
+}
+
+void engine_flush(engine *e) {
+    kvt_flush(e->cache);
+}
+
 /* ---------------------------------------------------------------------------------------------- sequences */
 
 static sequence *find(const engine *e, int seq) {
@@ -233,7 +214,8 @@ static kvt_status slot_take(engine *e, int *out) {
     for (int i = 0; i < e->opt.sequences_max; i++) {
         sequence *s = &e->seqs[i];
         if (s->alive) continue;
-        *s = (sequence){ .alive = true, .tokens = s->tokens, .row = -1, .born = e->n_born++, .set_aside = NEVER };
+        *s = (sequence){ .alive = true, .tokens = s->tokens, .row = -1, .born = e->n_born++, .set_aside = NEVER,
+                         .follows = NOBODY };
         *out = i;
         return KVT_OK;
     }
@@ -247,6 +229,7 @@ kvt_status engine_add(engine *e, const int32_t *tokens, int n_tokens, int *out) 
     sequence *s = &e->seqs[*out];
     memcpy(s->tokens, tokens, (size_t)n_tokens * sizeof tokens[0]);
     s->n_tokens = n_tokens;
+    reuse_begin(e, s);
     return KVT_OK;
 }
 
@@ -260,6 +243,7 @@ kvt_status engine_fork(engine *e, int seq, int *out) {
     s->n_done = from->n_done;
     s->row = from->row;
     s->started = from->started;
+    s->resumed = from->n_done > 0;
     if (from->cached == KVT_SEQ_NONE) return KVT_OK;
     /* No room for a second one now: it is computed again when there is. */
     kvt_status status = kvt_seq_fork(e->cache, from->cached, &s->cached);
@@ -310,6 +294,7 @@ kvt_status engine_truncate(engine *e, int seq, int n_tokens) {
 static void place_give(engine *e, sequence *s) {
     kvt_seq_free(e->cache, s->cached);
     s->cached = KVT_SEQ_NONE;
+    s->n_coming = 0;
 }
 
 void engine_end(engine *e, int seq) {
@@ -332,8 +317,7 @@ const int32_t *engine_tokens(const engine *e, int seq) {
 
 int engine_cached(const engine *e, int seq) {
     const sequence *s = find(e, seq);
-    if (!s) return KVT_E_SEQUENCE;
-    return s->cached == KVT_SEQ_NONE ? 0 : kvt_seq_length(e->cache, s->cached);
+    return s ? sequence_held(e, s) : KVT_E_SEQUENCE;
 }
 
 const float *engine_logits(const engine *e, int seq) {
@@ -344,19 +328,16 @@ const float *engine_logits(const engine *e, int seq) {
 
 /* --------------------------------------------------------------------------------------------- who is next */
 
-static bool waits(const sequence *s) {
-    return s->alive && s->n_done < s->n_tokens;
-}
-
 bool engine_waiting(const engine *e) {
     for (int i = 0; i < e->opt.sequences_max; i++)
-        if (waits(&e->seqs[i])) return true;
+        if (sequence_waits(&e->seqs[i])) return true;
     return false;
 }
 
 static void set_aside(engine *e, sequence *s) {
     place_give(e, s);
     s->set_aside = e->n_ended;
+    s->resumed = true;
     e->count.n_paused++;
 }
 
@@ -366,6 +347,7 @@ static bool place_take(engine *e, sequence *s) {
     if (s->set_aside == e->n_ended) return false;
     if (kvt_seq_new(e->cache, &s->cached) == KVT_OK) {
         s->set_aside = NEVER;
+        s->asks = e->shares;
         return true;
     }
     s->set_aside = e->n_ended;
@@ -380,7 +362,7 @@ static int missing(const engine *e, const sequence *s) {
 /* Add a sequence to the step as far as `room` rows go; how many rows it took. */
 static int pick(engine *e, int seq, int room) {
     sequence *s = &e->seqs[seq];
-    if (!place_take(e, s)) return 0;
+    if (reuse_follows(e, s) || !place_take(e, s) || !reuse_take(e, s)) return 0;
     int n = missing(e, s);
     if (n > room) {
         /* Without a cache a sequence is computed whole or not at all. */
@@ -397,13 +379,13 @@ static int pick(engine *e, int seq, int room) {
 
 /* Fill the step: running sequences first, so that a long prompt does not hold up answers, then prompts. Whoever is left
  * out begins the next one. */
-static int plan(engine *e) {
+static int plan_once(engine *e) {
     int n = e->opt.sequences_max, room = e->rows_max, left_out = -1;
     e->n_picked = 0;
     for (int started = 1; started >= 0; started--) {
         for (int i = 0; i < n; i++) {
             int seq = (e->turn + i) % n;
-            if (!waits(&e->seqs[seq]) || e->seqs[seq].started != started) continue;
+            if (!sequence_waits(&e->seqs[seq]) || e->seqs[seq].started != started) continue;
             int took = pick(e, seq, room);
             if (took == 0 && left_out < 0) left_out = seq;
             room -= took;
@@ -411,6 +393,12 @@ static int plan(engine *e) {
     }
     if (left_out >= 0) e->turn = left_out;
     return e->rows_max - room;
+}
+
+/* Where all that there is to compute waits for another sequence which cannot go on, it does not wait. */
+static int plan(engine *e) {
+    int n = plan_once(e);
+    return n == 0 && reuse_release(e) ? plan_once(e) : n;
 }
 
 /* The cache is full: the youngest sequence that has a place gives it up, unless it is the only one. */
@@ -425,6 +413,13 @@ static bool make_room(engine *e) {
     }
     if (n_placed < 2) return false;
     set_aside(e, youngest);
+    return true;
+}
+
+/* Blocks may be held by what is on its way to or from tiers, too; false: nothing is. */
+static bool moves_end(engine *e) {
+    if (engine_stats(e).moves_open == 0) return false;
+    kvt_flush(e->cache);
     return true;
 }
 
@@ -471,10 +466,10 @@ static kvt_status step(engine *e) {
     kvt_status status;
     kvt_batch batch = { .seqs = e->step_seqs, .n_new = e->step_new };
     do {
-        if (plan(e) == 0) return KVT_FULL;
+        if (plan(e) == 0) return reuse_wait(e) ? KVT_OK : KVT_FULL;
         batch.n_seqs = e->n_picked;
         status = kvt_reserve(e->cache, &batch);
-    } while (status == KVT_FULL && make_room(e));
+    } while (status == KVT_FULL && (make_room(e) || moves_end(e)));
     if (status != KVT_OK) return status;
 
     model_step work = { .batch = batch, .tokens = e->step_tokens, .wanted = e->step_wanted, .logits = e->logits };

@@ -31,9 +31,17 @@ typedef struct engine_options {
     size_t cache_bytes; /* limit of the cache; 0: enough for all sequences at full length */
     kvt_math math;
     int chunk; /* most tokens of one step, all sequences together; KVT_NONE: at least the context */
+
+    /* Of a paged cache. */
+    bool share; /* a new sequence begins with what the cache knows of its tokens */
+    bool wait;  /* and where another one is still computing what both begin with, it waits for that */
+    kvt_tier *const *tiers; /* [n_tiers] where blocks are kept outside the cache, see kvt_options; the caller's, which
+                               outlive the engine */
+    int n_tiers;
 } engine_options;
 
-/* Paged, bf16, blocks of 32, the first of them hot, the model's context, one sequence, fast, chunks of 512. */
+/* Paged, bf16, blocks of 32, the first of them hot, the model's context, one sequence, fast, chunks of 512, shared, no
+ * tiers. */
 engine_options engine_options_default(void);
 
 typedef struct engine_counters {
@@ -41,6 +49,8 @@ typedef struct engine_counters {
     uint64_t prefill_positions, decode_positions; /* prefill: until a sequence's first logits */
     uint64_t prefill_ns;                          /* of the steps with any prefill row */
     uint64_t n_steps, n_paused; /* paused: sequences that gave their blocks back to let others go on */
+    uint64_t tokens_found, tokens_fetched; /* not computed, because they were in memory, or came from a tier; */
+    uint64_t tokens_resumed; /* of both, those of sequences that had been computed before and were paused */
 } engine_counters;
 
 typedef struct engine engine;
@@ -57,8 +67,11 @@ kvt_status engine_bytes(const model *m, const engine_options *opt, kvt_bytes_inf
 const engine_options *engine_options_of(const engine *e); /* as opened, defaults filled in */
 const model *engine_model(const engine *e);
 engine_counters engine_counted(const engine *e);
-/* The cache's own counts after the step that left the most tokens in it. */
+/* The cache's own counts after the step that left the most tokens in it, and now. */
 kvt_stats engine_fullest(const engine *e);
+kvt_stats engine_stats(const engine *e);
+/* Wait until what is on its way to tiers is written. */
+void engine_flush(engine *e);
 
 /* ------------------------------------------------------------------------------------------ sequences */
 
@@ -81,7 +94,8 @@ const int32_t *engine_tokens(const engine *e, int seq); /* [engine_length] */
 int engine_cached(const engine *e, int seq);            /* how many of them the cache holds */
 
 /* Compute up to `chunk` waiting tokens: first of sequences that already have logits, then of the others, in turn. Where
- * the cache is full the youngest sequence gives its blocks back and is computed again later. Nothing waits: KVT_OK. */
+ * the cache is full the youngest sequence gives its blocks back and is computed again later. Where all that there is
+ * to compute is on its way from a tier it waits a moment, and computes nothing. Nothing waits: KVT_OK. */
 kvt_status engine_step(engine *e);
 bool engine_waiting(const engine *e); /* is there something to compute */
 

@@ -28,8 +28,9 @@ typedef struct run {
     int n_works;
     int n_samples; /* works to each prompt, one after the other */
     bool keep;     /* the sequence is the caller's and lives on */
-    uint64_t start_ns, start_read; /* start_read: positions that the engine had read before */
-    int64_t to_read;
+    uint64_t start_ns;
+    engine_counters before; /* what the engine had done until then */
+    int64_t to_read;        /* tokens that the cache may know some of */
 } run;
 
 const char *finish_name(finish_reason reason) {
@@ -103,9 +104,17 @@ static kvt_status harvest(run *r) {
 
 /* -------------------------------------------------------------------------------------------------- all tokens */
 
+/* Tokens that were not computed for their prompts. */
+static uint64_t reused(const engine_counters *c) {
+    return c->tokens_found + c->tokens_fetched - c->tokens_resumed;
+}
+
+/* What is found is no work, and what is read again because the cache was full is not counted twice. */
 static void progress(const run *r) {
-    int64_t done = (int64_t)(engine_counted(r->e).prefill_positions - r->start_read);
-    if (r->opt->on_progress) r->opt->on_progress(r->opt->ctx, done < r->to_read ? done : r->to_read, r->to_read);
+    engine_counters now = engine_counted(r->e);
+    int64_t done = (int64_t)(now.prefill_positions - r->before.prefill_positions);
+    int64_t total = r->to_read - (int64_t)(reused(&now) - reused(&r->before));
+    if (r->opt->on_progress) r->opt->on_progress(r->opt->ctx, done < total ? done : total, total);
 }
 
 static bool any_open(const run *r) {
@@ -117,7 +126,7 @@ static bool any_open(const run *r) {
 /* Each answer goes on until it ends, all of them in the same steps. */
 static kvt_status write_all(run *r) {
     r->start_ns = sys_now_ns();
-    r->start_read = engine_counted(r->e).prefill_positions;
+    r->before = engine_counted(r->e);
     TRY(harvest(r)); /* a sequence may have its logits already */
     while (any_open(r) && !stopped(r)) {
         kvt_status status = engine_step(r->e);

@@ -34,7 +34,7 @@ struct talk {
     /* While an answer is being made. */
     const talk_listener *listener;
     talk_cost *cost;
-    uint64_t positions;
+    engine_counters counted; /* when the answer was asked for */
 };
 
 /* Tokens of the turns from this one on. */
@@ -362,7 +362,10 @@ static void on_progress(void *ctx, int64_t done, int64_t total) {
 static void on_token(void *ctx, int index, int32_t token) {
     talk *t = ctx;
     (void)index, (void)token;
-    if (t->cost->said++ == 0) t->cost->read = (int)(engine_counted(t->e).positions_computed - t->positions);
+    if (t->cost->said++ > 0) return;
+    engine_counters now = engine_counted(t->e);
+    t->cost->read = (int)(now.positions_computed - t->counted.positions_computed);
+    t->cost->fetched = (int)(now.tokens_fetched - t->counted.tokens_fetched);
 }
 
 /* Another answer to the same message is another draw of the same seed. */
@@ -422,7 +425,7 @@ kvt_status talk_answer(talk *t, const talk_listener *listener, talk_cost *cost, 
     if (!waits(t)) return engine_fail(err, KVT_E_STATE, "no message waits for an answer");
     t->listener = listener;
     t->cost = cost;
-    t->positions = engine_counted(t->e).positions_computed;
+    t->counted = engine_counted(t->e);
     generate_options g = asking(t);
     int length = engine_length(t->e, t->seq);
     kvt_status status = generate_on(t->e, t->seq, &g, &a, err);

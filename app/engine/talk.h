@@ -67,6 +67,7 @@ typedef struct talk_listener {
 /* What one answer took. read + reused is the length of the sequence before the answer's first token. */
 typedef struct talk_cost {
     int read, reused, said;     /* tokens computed before the first word, found in the cache, and answered */
+    int fetched;                /* of those found, the ones that came from a tier */
     uint64_t first_ns, rest_ns; /* until the first token; from there to the last */
     finish_reason finish;
     bool full; /* FINISH_LENGTH because the context is full, not because of tokens_max */

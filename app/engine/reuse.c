@@ -1,0 +1,99 @@
+/* reuse.c - what is not computed a second time: a new sequence takes what the cache knows of its beginning, and waits
+ * for what is on its way from a tier, or for another sequence that is computing it.
+ *
+ * A sequence waits only for older ones, so the oldest never does. Leaves computing to engine.c. */
+#include <string.h>
+
+#include "base/sys.h"
+#include "inside.h"
+
+/* So long a step that has nothing to compute waits for tiers: then its caller looks whether it is to stop. */
+enum { WAIT_MS = 20 };
+
+/* A tier that brings nothing for so long is not waited for: computing goes on with what there is. */
+static const uint64_t PATIENCE_NS = 5000000000;
+
+/* ---------------------------------------------------------------------------------------- what others compute */
+
+/* Tokens of whole blocks with which both begin. The last token of s is computed in any case. */
+static int common_of(const engine *e, const sequence *s, const sequence *other) {
+    int block = e->opt.block_tokens, most = other->n_tokens < s->n_tokens ? other->n_tokens : s->n_tokens - 1, n = 0;
+    size_t bytes = (size_t)block * sizeof s->tokens[0];
+    while (n + block <= most && memcmp(s->tokens + n, other->tokens + n, bytes) == 0) n += block;
+    return n;
+}
+
+void reuse_begin(engine *e, sequence *s) {
+    s->follows = NOBODY;
+    s->n_common = 0;
+    if (!e->shares || !e->opt.wait) return;
+    for (int i = 0; i < e->opt.sequences_max; i++) {
+        const sequence *other = &e->seqs[i];
+        if (other->born >= s->born || !sequence_waits(other)) continue;
+        int n = common_of(e, s, other);
+        if (n <= s->n_common) continue;
+        s->follows = i;
+        s->follows_born = other->born;
+        s->n_common = n;
+    }
+}
+
+/* Is it still to compute some of the first n tokens, and does nothing hold it up? */
+static bool reads_on(const engine *e, const sequence *s, int n) {
+    return sequence_waits(s) && s->set_aside == NEVER && s->n_tokens >= n && sequence_held(e, s) < n;
+}
+
+bool reuse_follows(const engine *e, sequence *s) {
+    if (s->follows == NOBODY) return false;
+    const sequence *other = &e->seqs[s->follows];
+    int held = sequence_held(e, s);
+    if (other->born == s->follows_born && reads_on(e, other, s->n_common) && held <= sequence_held(e, other))
+        return true;
+    s->follows = NOBODY;
+    s->asks = e->shares && held < s->n_common;
+    return false;
+}
+
+bool reuse_release(engine *e) {
+    bool any = false;
+    for (int i = 0; i < e->opt.sequences_max; i++) {
+        any = any || (e->seqs[i].alive && e->seqs[i].follows != NOBODY);
+        e->seqs[i].follows = NOBODY;
+    }
+    return any;
+}
+
+/* ------------------------------------------------------------------------------------------ what the cache knows */
+
+static void count(engine *e, const sequence *s, const kvt_match_result *r) {
+    e->count.tokens_found += (uint64_t)(r->n_found - r->n_fetched);
+    e->count.tokens_fetched += (uint64_t)r->n_fetched;
+    if (s->resumed) e->count.tokens_resumed += (uint64_t)r->n_found;
+}
+
+bool reuse_take(engine *e, sequence *s) {
+    if (!s->asks) return true;
+    kvt_match_result r;
+    kvt_match_options opt = { .resumed = s->resumed };
+    bool first = s->n_coming == 0;
+    s->asks = false;
+    s->n_coming = 0;
+    if (kvt_match(e->cache, s->cached, s->tokens, s->n_tokens, &opt, &r) != KVT_OK) return true;
+    count(e, s, &r);
+    if (r.n_coming == 0) return true;
+    uint64_t now = sys_now_ns();
+    if (first || r.n_found > 0) s->came_ns = now;
+    if (now - s->came_ns > PATIENCE_NS) return true;
+    s->asks = true;
+    s->n_coming = r.n_coming;
+    return false;
+}
+
+bool reuse_wait(engine *e) {
+    for (int i = 0; i < e->opt.sequences_max; i++) {
+        if (!e->seqs[i].alive || e->seqs[i].n_coming == 0) continue;
+        kvt_wait(e->cache, WAIT_MS);
+        return true;
+    }
+    return false;
+}
