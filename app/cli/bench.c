@@ -84,6 +84,18 @@ double bench_ms_since(uint64_t start_ns) {
     return (double)(sys_now_ns() - start_ns) / 1e6;
 }
 
+int32_t *bench_prompt(const model *m, int n_tokens) {
+    static const char text[] =
+        "A cache keeps the keys and values of all tokens before, so that the next one is computed alone. ";
+    token_list ids = { 0 };
+    while (ids.n < (size_t)n_tokens)
+        if (tokenizer_encode(model_tokenizer(m), text, strlen(text), false, &ids) != KVT_OK) {
+            token_list_free(&ids);
+            return NULL;
+        }
+    return ids.id;
+}
+
 json_t *bench_json(const char *name, const kvt_workers *team, double bandwidth, json_t *rows) {
     return json_pack("{s:s, s:s, s:i, s:f, s:o}", "command", name, "cpu", kvt_cpu(), "threads",
                      kvt_workers_count(team), "bandwidth_read", bandwidth, "rows", rows);

@@ -7,7 +7,7 @@
 
 extern const command command_bench, command_bench_reuse, command_bench_memory, command_bench_decode,
     command_bench_prefill, command_bench_attend, command_bench_share, command_bench_step, command_bench_modes,
-    command_bench_formats;
+    command_bench_formats, command_bench_tier;
 
 enum { BENCH_REPEATS = 32 };
 
@@ -18,6 +18,9 @@ double bench_bandwidth(kvt_workers *team);
 
 double bench_median(double *x, int n); /* sorts x */
 double bench_ms_since(uint64_t start_ns);
+
+/* [n_tokens] of some text, over and over; the caller frees them. NULL: no memory. */
+int32_t *bench_prompt(const model *m, int n_tokens);
 
 /* {"command", "cpu", "threads", "bandwidth_read", "rows": []}; rows are appended to the array inside. */
 json_t *bench_json(const char *name, const kvt_workers *team, double bandwidth, json_t *rows);
@@ -38,6 +41,8 @@ typedef struct bench_cache {
 typedef struct bench_room {
     int sequences_max, tokens_max, batch_max;
     bool read_apart; /* as kvt_options has it */
+    kvt_tier *const *tiers; /* [n_tiers] */
+    int n_tiers;
 } bench_room;
 
 /* CLI_DONE, or CLI_FAILED told on stderr; bench_cache_close in either case. */
@@ -49,6 +54,8 @@ int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *te
 void bench_cache_close(bench_cache *b);
 /* Bring a sequence to n tokens, forwards by synthetic keys and values, backwards by truncation. */
 int bench_seq_fill(bench_cache *b, kvt_seq seq, int n_tokens);
+/* Add up to batch_max tokens; ids NULL: nobody is to find them. */
+kvt_status bench_seq_append(bench_cache *b, kvt_seq seq, int n_tokens, const int32_t *ids);
 int bench_cache_fill(bench_cache *b, int n_tokens); /* the first sequence */
 /* Milliseconds of attention of a batch's new tokens in all layers; the step is dropped. Below 0: it failed. */
 double bench_batch_attend_ms(bench_cache *b, const kvt_batch *batch);

@@ -34,6 +34,9 @@ static bool rows_take(bench_cache *b) {
     return b->q && b->k && b->v && b->out;
 }
 
+/* Synthetic keys and values are of no model. */
+static const uint8_t nobodys[32] = "kvtile bench: synthetic rows";
+
 static kvt_options options_of(const model_config *config, const common_options *c, const bench_room *room) {
     engine_options e = common_engine_options(c);
     kvt_options opt = kvt_options_default();
@@ -48,6 +51,9 @@ static kvt_options options_of(const model_config *config, const common_options *
     opt.batch_tokens_max = room->batch_max;
     opt.math = e.math;
     opt.read_apart = room->read_apart;
+    opt.tiers = room->tiers;
+    opt.n_tiers = room->n_tiers;
+    opt.identity = nobodys;
     opt.log = hear;
     return opt;
 }
@@ -73,7 +79,7 @@ int bench_cache_open_room(bench_cache *b, const model_config *config, kvt_worker
 
 int bench_cache_open(bench_cache *b, const model_config *config, kvt_workers *team, const common_options *c,
                      int tokens_max, int batch_max) {
-    return bench_cache_open_room(b, config, team, c, &(bench_room){ 1, tokens_max, batch_max, false });
+    return bench_cache_open_room(b, config, team, c, &(bench_room){ 1, tokens_max, batch_max, false, NULL, 0 });
 }
 
 void bench_cache_close(bench_cache *b) {
@@ -86,12 +92,12 @@ void bench_cache_close(bench_cache *b) {
 
 /* ------------------------------------------------------------------------------------------------ the tokens */
 
-static kvt_status append_step(bench_cache *b, kvt_seq seq, int n_rows) {
+kvt_status bench_seq_append(bench_cache *b, kvt_seq seq, int n_rows, const int32_t *ids) {
     kvt_batch batch = { 1, &seq, &n_rows };
     kvt_status status = kvt_reserve(b->cache, &batch);
     for (int i = 0; i < b->config.n_layers && status == KVT_OK; i++)
         status = kvt_append(b->cache, i, &batch, b->k, b->v);
-    return status == KVT_OK ? kvt_commit(b->cache, &batch, NULL) : status;
+    return status == KVT_OK ? kvt_commit(b->cache, &batch, ids) : status;
 }
 
 int bench_seq_fill(bench_cache *b, kvt_seq seq, int n_tokens) {
@@ -100,7 +106,7 @@ int bench_seq_fill(bench_cache *b, kvt_seq seq, int n_tokens) {
     length = kvt_seq_length(b->cache, seq); /* less than n_tokens where that is inside a sealed block */
     while (length < n_tokens && status == KVT_OK) {
         int n = n_tokens - length < b->batch_max ? n_tokens - length : b->batch_max;
-        status = append_step(b, seq, n);
+        status = bench_seq_append(b, seq, n, NULL);
         length += n;
     }
     return status == KVT_OK ? CLI_DONE : cli_fail("filling the cache: %s", kvt_status_text(status));

@@ -6,9 +6,6 @@
 
 #include "base/sys.h"
 
-static const char TEXT[] =
-    "A cache keeps the keys and values of all tokens before, so that the next one is computed alone. ";
-
 typedef struct reuse_options {
     common_options common;
     int prompt_tokens, answer_tokens;
@@ -42,17 +39,6 @@ static const command_example examples[] = {
 static void reuse_defaults(void *options) {
     *(reuse_options *)options =
         (reuse_options){ .common = common_options_default(), .prompt_tokens = 256, .answer_tokens = 32 };
-}
-
-/* The text, as often as it takes. */
-static int32_t *prompt_of(const model *m, int n_tokens) {
-    token_list ids = { 0 };
-    while (ids.n < (size_t)n_tokens)
-        if (tokenizer_encode(model_tokenizer(m), TEXT, strlen(TEXT), false, &ids) != KVT_OK) {
-            token_list_free(&ids);
-            return NULL;
-        }
-    return ids.id;
 }
 
 static int measure(const reuse_options *o, const loaded *l, kvt_cache_kind kind, const prompt *p, reuse_row *out) {
@@ -133,7 +119,7 @@ static int reuse_command(const void *options) {
     int32_t *ids = NULL;
     int status = loaded_open(&l, &o->common);
     if (status == CLI_DONE) {
-        ids = prompt_of(l.model, o->prompt_tokens);
+        ids = bench_prompt(l.model, o->prompt_tokens);
         prompt p = { ids, o->prompt_tokens };
         status = ids ? run(o, &l, &p, result) : cli_fail("no memory for %d tokens", o->prompt_tokens);
     }

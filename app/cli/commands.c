@@ -26,6 +26,7 @@ const command *const commands[] = {
     &command_bench_step,
     &command_bench_modes,
     &command_bench_formats,
+    &command_bench_tier,
     &command_help,
     &command_manual,
     &command_completion,
