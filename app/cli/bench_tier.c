@@ -180,7 +180,7 @@ static void let_cool(const bench *b, source s) {
 /* In an engine of its own, as a new process has one; from the cache's own memory in the one that computed it. */
 static int measure_once(const bench *b, source s, kvt_tier *tier, double *ms, tier_row *row) {
     engine *e;
-    double floor;
+    double floor = 0;
     let_cool(b, s);
     int status = tier ? floor_of(b, tier, &floor) : CLI_DONE;
     let_cool(b, s);

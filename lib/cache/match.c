@@ -18,6 +18,7 @@ typedef struct look {
     const kvt_match_options *opt;
     kvt_match_result *out;
     int n_path;        /* keys of the prefix that are made: prefix.path */
+    bool part_fetched; /* the block that take_part finds came from a tier */
     kvt_miss tier_why; /* why a tier that has the next block was not asked */
 } look;
 
@@ -124,12 +125,28 @@ static void take(look *l, int block) {
     count_found(l, size_of(c), false);
 }
 
-/* Those that were waited for and have come. */
+/* Blocks that may be taken whole: the last token has to be computed. */
+static int whole_blocks(const look *l) {
+    return (l->n - 1) / size_of(l->c);
+}
+
+/* A block in codes cannot be gone on with: it is taken whole or not at all. */
+static bool in_part(const look *l, int i) {
+    return !l->c->layout.sealing || i < l->c->layout.n_first;
+}
+
+/* Those that were waited for and have come. One that is the end of the prompt is not taken whole: take_part finds it
+ * among what is known. */
 static void take_arrived(look *l) {
     seq *s = l->s;
     while (s->search.n_coming > 0 && !is_coming(l->c, s->table[s->n_blocks])) {
-        s->n_blocks++;
         s->search.n_coming--;
+        if (s->n_blocks == whole_blocks(l)) {
+            l->part_fetched = true;
+            block_drop(l->c, s->table[s->n_blocks]);
+            continue;
+        }
+        s->n_blocks++;
         count_found(l, size_of(l->c), true);
     }
 }
@@ -156,14 +173,16 @@ static bool fetch(look *l, int i, int tier) {
     return false;
 }
 
-/* Whole blocks: those that are here, then those that a tier has. */
+/* Whole blocks: those that are here, then those that a tier has; of these also the last one of a prompt that fills it,
+ * which is taken in part. */
 static void take_blocks(look *l) {
     kvt_cache *c = l->c;
     seq *s = l->s;
-    int most = (l->n - 1) / size_of(c);
-    for (int i = s->n_blocks + s->search.n_coming; i < most; i++) {
+    int most = whole_blocks(l), ends = l->n % size_of(c) == 0 && in_part(l, most);
+    for (int i = s->n_blocks + s->search.n_coming; i < most + ends; i++) {
         const block_key *key = path_key(l, i);
         int block = prefix_find(c, before(s, i), key, l->tokens + (size_t)i * (size_t)size_of(c));
+        if (block != POOL_NONE && i == most && !is_coming(c, block)) return;
         if (block != POOL_NONE) {
             take(l, block);
             continue;
@@ -180,14 +199,14 @@ static void take_part(look *l) {
     kvt_cache *c = l->c;
     seq *s = l->s;
     int i = s->n_blocks, rest = l->n - 1 - s->length, n_same;
-    if (rest < 1 || (c->layout.sealing && i >= c->layout.n_first)) return;
+    if (rest < 1 || !in_part(l, i)) return;
     int block = prefix_find_part(c, before(s, i), l->tokens + s->length, rest, &n_same);
     if (block == POOL_NONE) return;
     pool_share(&c->pool, block);
     c->prefix.state[block] |= PREFIX_PROVEN;
     prefix_read(c, block, &s->search.reader);
     s->table[s->n_blocks++] = block;
-    count_found(l, n_same, false);
+    count_found(l, n_same, l->part_fetched);
     l->out->n_partial = n_same;
 }
 
