@@ -138,7 +138,8 @@ static int engine_of(const bench *b, kvt_tier *const *tier, bool share, engine *
     opt.share = share;
     opt.tiers = tier;
     opt.n_tiers = *tier ? 1 : 0;
-    return engine_open(out, b->model.loaded.model, b->model.loaded.team, &opt, &err) == KVT_OK ? CLI_DONE : cli_fail("%s", err.text);
+    kvt_status status = engine_open(out, b->model.loaded.model, b->model.loaded.team, &opt, &err);
+    return status == KVT_OK ? CLI_DONE : cli_fail("%s", err.text);
 }
 
 /* One answer of one token. */
@@ -348,9 +349,9 @@ const command command_bench_tier = {
     .name = "bench tier",
     .summary = "a prompt computed, and found in memory and on a disk: time to its first token; decoding while writing",
     .usage = "[-m MODEL] [OPTIONS]",
-    .about = "The time to the first token of a prompt that is computed, that is found in the cache, in a tier in memory, "
-             "and on a disk whose files the system still has in memory, or has not. Then a decoded token's time while "
-             "a mover writes blocks to the disk as fast as it can.",
+    .about = "The time to the first token of a prompt that is computed, that is found in the cache, in a tier in "
+             "memory, and on a disk whose files the system still has in memory, or has not. Then a decoded token's "
+             "time while a mover writes blocks to the disk as fast as it can.",
     .more = "\"reading ms\" is what reading and checking the same records takes alone, one after the other.",
     COMMAND_OPTIONS(option_table),
     COMMAND_EXAMPLES(examples),
