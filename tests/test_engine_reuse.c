@@ -316,6 +316,21 @@ static void test_what_prompts_have_in_common_is_computed_once(void **state) {
     crowd_free(&c);
 }
 
+/* One fetches, the others find it in memory. */
+static void test_what_prompts_have_in_common_is_fetched_once(void **state) {
+    (void)state;
+    crowd c = crowd_of(models[1]);
+    kvt_tier *tier = tier_new();
+    crowd_run(&c, with_tier(plain(), &tier), false);
+    engine_counters count = crowd_run(&c, with_tier(plain(), &tier), false);
+    int each = whole_blocks(N_PROMPT);
+    assert_int_equal(count.positions_computed, N_SEQS * (N_PROMPT - each));
+    assert_int_equal(count.tokens_found, (N_SEQS - 1) * N_COMMON);
+    assert_int_equal(count.tokens_fetched, N_SEQS * each - (N_SEQS - 1) * N_COMMON);
+    kvt_tier_close(tier);
+    crowd_free(&c);
+}
+
 /* The first one goes away before the common beginning is computed: the others go on, one of them as the first. */
 static void test_whoever_waits_goes_on_when_the_other_one_ends(void **state) {
     (void)state;
@@ -482,6 +497,7 @@ int main(void) {
         cmocka_unit_test(test_a_later_engine_finds_in_a_tier_what_an_earlier_one_computed),
         cmocka_unit_test(test_a_tier_gives_nothing_to_other_arithmetic_or_weights),
         cmocka_unit_test(test_what_prompts_have_in_common_is_computed_once),
+        cmocka_unit_test(test_what_prompts_have_in_common_is_fetched_once),
         cmocka_unit_test(test_whoever_waits_goes_on_when_the_other_one_ends),
         cmocka_unit_test(test_a_sequence_in_the_place_of_another_is_not_waited_for),
         cmocka_unit_test(test_a_full_cache_stops_nobody_for_ever),

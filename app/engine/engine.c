@@ -398,7 +398,7 @@ static int plan_once(engine *e) {
 /* Where all that there is to compute waits for another sequence which cannot go on, it does not wait. */
 static int plan(engine *e) {
     int n = plan_once(e);
-    return n == 0 && reuse_release(e) ? plan_once(e) : n;
+    return n == 0 && !reuse_coming(e) && reuse_release(e) ? plan_once(e) : n;
 }
 
 /* The cache is full: the youngest sequence that has a place gives it up, unless it is the only one. */
@@ -466,7 +466,7 @@ static kvt_status step(engine *e) {
     kvt_status status;
     kvt_batch batch = { .seqs = e->step_seqs, .n_new = e->step_new };
     do {
-        if (plan(e) == 0) return reuse_wait(e) ? KVT_OK : KVT_FULL;
+        if (plan(e) == 0) return reuse_coming(e) ? reuse_wait(e) : KVT_FULL;
         batch.n_seqs = e->n_picked;
         status = kvt_reserve(e->cache, &batch);
     } while (status == KVT_FULL && (make_room(e) || moves_end(e)));

@@ -69,8 +69,10 @@ void reuse_begin(engine *e, sequence *s);
 bool reuse_follows(const engine *e, sequence *s);
 /* Take what the cache knows of a sequence that has a place; false: some of it is still on its way. */
 bool reuse_take(engine *e, sequence *s);
-/* Wait a moment for what is on its way from tiers; false: nothing is. */
-bool reuse_wait(engine *e);
+/* Is anything that a sequence waits for on its way from a tier? */
+bool reuse_coming(const engine *e);
+/* Wait for it, but only a moment. */
+kvt_status reuse_wait(engine *e);
 /* Nobody waits for another one any more; false: nobody did. */
 bool reuse_release(engine *e);
 

@@ -89,11 +89,13 @@ bool reuse_take(engine *e, sequence *s) {
     return false;
 }
 
-bool reuse_wait(engine *e) {
-    for (int i = 0; i < e->opt.sequences_max; i++) {
-        if (!e->seqs[i].alive || e->seqs[i].n_coming == 0) continue;
-        kvt_wait(e->cache, WAIT_MS);
-        return true;
-    }
+bool reuse_coming(const engine *e) {
+    for (int i = 0; i < e->opt.sequences_max; i++)
+        if (e->seqs[i].alive && e->seqs[i].n_coming > 0) return true;
     return false;
+}
+
+kvt_status reuse_wait(engine *e) {
+    kvt_status status = kvt_wait(e->cache, WAIT_MS);
+    return status < 0 ? status : KVT_OK;
 }
