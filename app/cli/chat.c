@@ -15,11 +15,16 @@ static const option option_table[] = {
       "the system message (default: the template's own, if it has one)" },
     { "--load", "FILE", OPTION_FILE, offsetof(chat_options, load), "go on with a conversation that /save wrote",
       .files = "json" },
+    { "--session", "NAME", OPTION_TEXT, offsetof(chat_options, session),
+      "keep the conversation under this name after each turn, and go on with it where it is there",
+      .more = "It is kept in the store's folder, as sessions/NAME.json: that of --store, else $KVTILE_STORE, else "
+              "~/.cache/kvtile/store." },
     { "-n", "TOKENS", OPTION_INT, offsetof(chat_options, tokens_max),
       "most tokens of an answer (default: what the context has room for)", 1, 16777216 },
     OPTION_SAMPLING(chat_options),
     OPTION_SAMPLING_TEXTS(chat_options),
     OPTION_CACHE_ALL(chat_options),
+    OPTION_STORE(chat_options),
     { "--ctx", "TOKENS", OPTION_INT, offsetof(chat_options, common.ctx),
       "longest conversation (default: the model's, as far as half of the memory goes)", 1, 16777216,
       .more = "Where a new message and room for its answer do not fit, the oldest turns leave, and it says so." },
@@ -31,12 +36,14 @@ static const command_example examples[] = {
     { "chat", "Talk with the default model." },
     { "chat -m model.gguf --system \"Answer in one sentence.\" --temp 0.7 --seed 3",
       "Another model, another voice; the same seed draws the same answers." },
+    { "chat --session garden", "Go on tomorrow with the same command, without reading all of it again." },
     { "chat --load notes.json --ctx 4096", "Go on where /save notes.json left off." },
 };
 
 static void chat_defaults(void *options) {
     *(chat_options *)options = (chat_options){
         .common = common_options_default(),
+        .store = block_store_options_default(),
         .sampling = sample_options_default(),
     };
 }
@@ -68,6 +75,7 @@ static engine_options engine_wanted(const chat_session *s) {
 static int engine_prepare(chat_session *s) {
     engine_options e = engine_wanted(s);
     int trained = model_context(model_config_of(s->loaded.model));
+    block_store_give(&s->store, &e);
     if (loaded_engine(&s->engine, &s->loaded, &e) != CLI_DONE) return CLI_FAILED;
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
@@ -163,6 +171,7 @@ static bool talk_on(chat_session *s, bool *asked) {
     s->message.n--;
     lines_remember(s->lines, s->message.at);
     take_message(s, literal);
+    session_keep(s);
     return true;
 }
 
@@ -179,7 +188,7 @@ static int talk_prepare(chat_session *s) {
     model_chat(s->loaded.model, &err);
     if (err.text[0]) cli_warn("%s", err.text);
     if (talk_open(&s->talk, s->engine, &opt, &err) != KVT_OK) return cli_fail("%s", err.text);
-    if (!s->opt->load) return CLI_DONE;
+    if (!s->opt->load) return session_restore(s);
     int status = chat_load(s, s->opt->load, &change);
     change.n_again = 0;
     if (status == CLI_DONE) chat_tell_change(s, &change);
@@ -190,6 +199,7 @@ static int session(chat_session *s) {
     bool asked = false;
     s->screen = screen_find();
     int status = loaded_open(&s->loaded, &s->opt->common);
+    if (status == CLI_DONE) status = session_open(s);
     if (status == CLI_DONE) status = engine_prepare(s);
     if (status == CLI_DONE) status = talk_prepare(s);
     if (status != CLI_DONE) return status;
@@ -205,7 +215,9 @@ static int session(chat_session *s) {
 
 static int chat_run(const void *options) {
     chat_session s = { .opt = options };
-    int status = sampling_texts_read("chat", &s.opt->texts, &s.biases);
+    int status = session_options_check(s.opt);
+    if (status != OPTIONS_GO) return status;
+    status = sampling_texts_read("chat", &s.opt->texts, &s.biases);
     if (status != OPTIONS_GO) return status;
     status = session(&s);
     lines_close(s.lines);
@@ -213,6 +225,7 @@ static int chat_run(const void *options) {
     byte_list_free(&s.wrapped);
     talk_close(s.talk);
     engine_close(s.engine);
+    block_store_close(&s.store);
     loaded_close(&s.loaded);
     return status;
 }

@@ -4,15 +4,19 @@
 #ifndef CHAT_H_CLI
 #define CHAT_H_CLI
 
+#include "base/path.h"
 #include "chat_lines.h"
 #include "chat_wrap.h"
 #include "cli.h"
+#include "block_store.h"
 
 typedef struct chat_options {
     common_options common;
     sample_options sampling;
     sampling_texts texts;
+    block_store_options store;
     const char *system, *load;
+    const char *session; /* NULL: the conversation is not kept */
     int tokens_max; /* 0: what fits */
 } chat_options;
 
@@ -29,6 +33,9 @@ typedef struct chat_session {
     const chat_options *opt;
     bias_list biases;
     loaded loaded;
+    block_store store;
+    char folder[PATH_BYTES]; /* of the store, where it is nobody's option */
+    char kept[PATH_BYTES];   /* the session's file; "": there is none */
     engine *engine;
     talk *talk;
     lines *lines;
@@ -87,5 +94,16 @@ void chat_context(const chat_session *s);
 /* CLI_DONE, or CLI_FAILED told on stderr; replaced: there was a file of that name. */
 int chat_save(const chat_session *s, const char *path, bool *replaced);
 int chat_load(chat_session *s, const char *path, talk_change *change);
+
+/* ------------------------------------------------------------------------------------------ chat_store.c */
+
+/* OPTIONS_GO, or CLI_USAGE told on stderr. */
+int session_options_check(const chat_options *o);
+/* Open the store and find the session's file, before the engine. CLI_DONE, or CLI_FAILED told on stderr. */
+int session_open(chat_session *s);
+/* The conversation as it was kept, if it was, and how much of it there is. CLI_DONE, or CLI_FAILED told on stderr. */
+int session_restore(chat_session *s);
+/* Keep it as it is now. What goes wrong is told, and the chat goes on. */
+void session_keep(chat_session *s);
 
 #endif

@@ -170,7 +170,10 @@ static void cost_end(const chat_session *s, const talk_cost *cost) {
 static parts cost_parts(const chat_session *s, const talk_cost *cost, bool wordy) {
     parts p = { .screen = &s->screen };
     uint64_t length = (uint64_t)talk_length(s->talk);
-    part(&p, "read %s, reused %s", show_count((uint64_t)cost->read).text, show_count((uint64_t)cost->reused).text);
+    show_text fetched = show_count((uint64_t)cost->fetched);
+    part(&p, "read %s, reused %s%s%s%s", show_count((uint64_t)cost->read).text, show_count((uint64_t)cost->reused).text,
+         cost->fetched ? wordy ? " (" : ", " : "", cost->fetched ? fetched.text : "",
+         cost->fetched ? wordy ? " from the store)" : " stored" : "");
     part(&p, "first%s %.2f s", wordy ? " word" : "", (double)cost->first_ns / 1e9);
     if (cost->said > 1) part(&p, "%.1f tok/s", per_second((uint64_t)cost->said - 1, cost->rest_ns));
     part(&p, "%s of %s%s", show_count(length).text, show_count((uint64_t)engine_options_of(s->engine)->context).text,
@@ -196,6 +199,9 @@ void chat_totals(const chat_session *s) {
     screen_say(&s->screen, "read       %s tokens of messages and templates", show_count(t.read).text);
     screen_say(&s->screen, "reused     %s tokens out of the cache, %.1f %% of what the answers stand on",
                show_count(t.reused).text, all ? 100 * (double)t.reused / (double)all : 0);
+    if (s->store.tier)
+        screen_say(&s->screen, "store      %s tokens came from it; %s blocks are written",
+                   show_count(count.tokens_fetched).text, show_count(engine_stats(s->engine).n_puts).text);
     screen_say(&s->screen, "time       %.2f s to first words, %.2f s for the rest: %.1f tok/s",
                (double)t.first_ns / 1e9, (double)t.rest_ns / 1e9,
                per_second(t.said > (uint64_t)t.n_answers ? t.said - (uint64_t)t.n_answers : 0, t.rest_ns));

@@ -118,13 +118,14 @@ show_text show_bytes(double bytes);
 show_text show_count(uint64_t n);
 show_text show_counted(uint64_t n, const char *one);
 
-/* What a run did, for the table on stderr and for --json. */
+/* What a run did, for the table on stderr and for --json; what went to its store is written. */
 typedef struct run_report {
     const loaded *loaded;
     const engine *engine;
     const prompt *prompts;
     int n_prompts, n_samples;
     const answer *answers; /* [n_prompts * n_samples] */
+    const struct block_store *store; /* block_store.h */
 } run_report;
 void report_table(const run_report *r);
 int report_json(const run_report *r);

@@ -1,13 +1,16 @@
 /* report.c - what a run did: a short table for people, the same and more as JSON. */
-#include "cli.h"
-
 #include <string.h>
+
+#include "cli.h"
+#include "block_store.h"
 
 /* The numbers both forms tell. */
 typedef struct figures {
     engine_options opt;
     engine_counters count;
     kvt_stats cache; /* at its fullest */
+    kvt_stats last;  /* and at the end */
+    kvt_tier_usage store;
     size_t bytes_hot; /* kept for tokens in 16 or 32 bits beside codes */
     int n_answers;
     uint64_t prompt_tokens, completion_tokens;
@@ -46,6 +49,8 @@ static figures figures_of(const run_report *r) {
     figures f = { .opt = *engine_options_of(r->engine), .count = engine_counted(r->engine) };
     kvt_bytes_info info = { 0 };
     f.cache = engine_fullest(r->engine);
+    if (r->store->tier) kvt_tier_usage_get(r->store->tier, &f.store);
+    f.last = engine_stats(r->engine);
     if (engine_bytes(r->loaded->model, &f.opt, &info) == KVT_OK) f.bytes_hot = info.bytes_hot;
     f.n_answers = r->n_prompts * r->n_samples;
     for (int i = 0; i < r->n_prompts; i++) f.prompt_tokens += (uint64_t)r->prompts[i].n_tokens;
@@ -60,6 +65,11 @@ static figures figures_of(const run_report *r) {
     f.prefill_per_s = per_second(f.count.prefill_positions, f.count.prefill_ns);
     f.decode_per_s = decode_rate_of(r, f.n_answers);
     return f;
+}
+
+/* Tokens of the prompts that were not computed; those of paused sequences were, the first time. */
+static uint64_t cached_of(const figures *f) {
+    return f->count.tokens_found + f->count.tokens_fetched - f->count.tokens_resumed;
 }
 
 /* ------------------------------------------------------------------------------------------------- the table */
@@ -98,6 +108,18 @@ static void saved_line(const figures *f) {
                 show_counted(f->count.n_paused, "time").text);
 }
 
+/* Where the beginnings of prompts were found, if they were, and what of this run the next one finds. */
+static void found_lines(const figures *f, const block_store *s) {
+    uint64_t found = cached_of(f), fetched = f->count.tokens_fetched < found ? f->count.tokens_fetched : found;
+    if (found > 0 || s->tier)
+        fprintf(stderr, "  found    %s of %s: %s in memory, %s in the store\n", show_count(found).text,
+                show_counted(f->prompt_tokens, "prompt token").text, show_count(found - fetched).text,
+                show_count(fetched).text);
+    if (s->tier)
+        fprintf(stderr, "  store    %s in %s, %s read, %s written\n", show_bytes((double)f->store.bytes).text,
+                s->folder, show_counted(f->last.n_gets, "block").text, show_counted(f->last.n_puts, "block").text);
+}
+
 static uint64_t whole_of(double x) {
     return (uint64_t)(x + 0.5);
 }
@@ -117,6 +139,7 @@ void report_table(const run_report *r) {
             show_counted(f.prompt_tokens, "token").text, show_count(whole_of(f.prefill_per_s)).text,
             show_count(whole_of(f.ttft_ms)).text);
     answer_line(&f, r->answers[0].finish);
+    found_lines(&f, r->store);
     cache_lines(&f);
     saved_line(&f);
 }
@@ -176,6 +199,12 @@ static json_t *json_cache(const figures *f) {
                      "blocks_used", (json_int_t)c->blocks_used, "blocks_shared", (json_int_t)c->blocks_shared);
 }
 
+static json_t *json_store(const figures *f, const block_store *s) {
+    return json_pack("{s:o, s:I, s:I, s:I, s:I}", "folder", json_bytes(s->folder, strlen(s->folder)), "bytes",
+                     (json_int_t)f->store.bytes, "found", (json_int_t)f->count.tokens_fetched, "fetched",
+                     (json_int_t)f->last.n_gets, "written", (json_int_t)f->last.n_puts);
+}
+
 static const char *math_name(kvt_math math) {
     return math == KVT_MATH_FAST ? "fast" : math == KVT_MATH_ACCURATE ? "accurate" : "exact";
 }
@@ -184,11 +213,12 @@ int report_json(const run_report *r) {
     figures f = figures_of(r);
     const answer *a = &r->answers[0];
     json_t *o = json_pack(
-        "{s:o, s:s, s:s, s:f, s:o, s:o, s:o, s:s, s:I, s:i, s:I, s:I}", "model",
+        "{s:o, s:s, s:s, s:f, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I}", "model",
         json_bytes(r->loaded->path, strlen(r->loaded->path)), "arch", model_config_of(r->loaded->model)->arch, "math",
         math_name(f.opt.math), "load_ms", r->loaded->load_ms, "text",
         json_bytes(a->text.at, a->text.n), "tokens", json_tokens(a), "samples", json_samples(r, f.n_answers),
-        "finish_reason", finish_name(a->finish), "prompt_tokens", (json_int_t)f.prompt_tokens, "cached_tokens", 0,
+        "finish_reason", finish_name(a->finish), "prompt_tokens", (json_int_t)f.prompt_tokens, "cached_tokens",
+        (json_int_t)cached_of(&f),
         "completion_tokens", (json_int_t)f.completion_tokens, "positions_computed",
         (json_int_t)f.count.positions_computed);
     json_t *speed = json_pack("{s:f, s:f, s:f, s:f, s:i, s:s, s:o}", "ttft_ms", f.ttft_ms, "tpot_ms", f.tpot_ms,
@@ -196,5 +226,6 @@ int report_json(const run_report *r) {
                               kvt_workers_count(r->loaded->team), "cpu", kvt_cpu(), "cache", json_cache(&f));
     if (o && speed) json_object_update(o, speed);
     json_decref(speed);
+    if (o && r->store->tier) json_object_set_new(o, "store", json_store(&f, r->store));
     return json_print(o);
 }

@@ -7,10 +7,12 @@
 
 #include "base/sys.h"
 #include "prompts.h"
+#include "block_store.h"
 #include "tensorfile.h"
 
 typedef struct run_options {
     common_options common;
+    block_store_options store;
     prompt_options prompt;
     sample_options sampling;
     sampling_texts texts;
@@ -23,6 +25,7 @@ typedef struct run_options {
 typedef struct run_state {
     const run_options *opt;
     loaded loaded;
+    block_store store;
     prompt_list prompts;
     engine *engine;
     int n_answers;
@@ -54,6 +57,7 @@ static const option option_table[] = {
     OPTION_SAMPLING(run_options),
     OPTION_SAMPLING_TEXTS(run_options),
     OPTION_CACHE_ALL(run_options),
+    OPTION_STORE(run_options),
     { "--ctx", "TOKENS", OPTION_INT, offsetof(run_options, common.ctx),
       "longest prompt and answer together (default: the model's)", 1, 16777216,
       .more = "A longer prompt is refused; an answer stops there." },
@@ -78,12 +82,14 @@ static const command_example examples[] = {
       "Four answers to one message. The prompt is computed once, its blocks are shared." },
     { "run -m model.gguf --prompts questions.txt --chat --json",
       "A file of questions, answered as one batch, as JSON." },
+    { "run -f report.txt --store ~/.cache/kvtile/store", "Read a text once: the next process finds it there." },
     { "run -f LICENSE -n 4 --cache none", "What life without a cache is like." },
 };
 
 static void run_defaults(void *options) {
     *(run_options *)options = (run_options){
         .common = common_options_default(),
+        .store = block_store_options_default(),
         .sampling = sample_options_default(),
         .tokens_max = 128,
         .n_samples = 1,
@@ -103,7 +109,7 @@ static int options_check(const run_options *o) {
     if (p->system && !p->chat) return cli_usage("run", "--system goes with --chat");
     if (o->logprobs >= 0 && !o->common.json) return cli_usage("run", "--logprobs goes with --json");
     if (o->logits && (o->n_samples > 1 || p->lines)) return cli_usage("run", "--logits is for a single answer");
-    return OPTIONS_GO;
+    return block_store_options_check("run", &o->store, &o->common);
 }
 
 /* ------------------------------------------------------------------------------------------------ callbacks */
@@ -176,6 +182,8 @@ static int engine_prepare(run_state *r) {
         if (r->prompts.prompt[i].n_tokens > limit)
             return cli_fail("the prompt has %d tokens, the context holds %d (--ctx)", r->prompts.prompt[i].n_tokens,
                             limit);
+    if (block_store_open(&r->store, &r->opt->store) != CLI_DONE) return CLI_FAILED;
+    block_store_give(&r->store, &e);
     if (loaded_engine(&r->engine, &r->loaded, &e) != CLI_DONE) return CLI_FAILED;
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
@@ -205,6 +213,7 @@ static int answers_print(run_state *r) {
 }
 
 static int report(run_state *r) {
+    engine_flush(r->engine); /* what is told of a store is all of it */
     run_report rep = {
         .loaded = &r->loaded,
         .engine = r->engine,
@@ -212,6 +221,7 @@ static int report(run_state *r) {
         .n_prompts = r->prompts.n,
         .n_samples = r->opt->n_samples,
         .answers = r->answers,
+        .store = &r->store,
     };
     if (r->opt->common.json) return report_json(&rep);
     report_table(&rep);
@@ -289,6 +299,7 @@ static int run_command(const void *options) {
     if (r.answers) answers_free(r.answers, r.n_answers);
     free(r.answers);
     engine_close(r.engine);
+    block_store_close(&r.store);
     prompts_free(&r.prompts);
     loaded_close(&r.loaded);
     return status;
@@ -304,7 +315,10 @@ const command command_run = {
             "answer, samples with text, tokens and finish_reason (stop, length or interrupted) of each, "
             "finish_reason, prompt_tokens, cached_tokens, completion_tokens, positions_computed, ttft_ms, tpot_ms, "
             "prefill_tokens_per_s, decode_tokens_per_s, threads, cpu, and cache. With --logprobs each of the samples "
-            "has logprobs, a list with token, text, bytes, logprob and top of each token.\n\n"
+            "has logprobs, a list with token, text, bytes, logprob and top of each token. cached_tokens are those of "
+            "the prompts that were not computed, because another prompt had them, or the store. With --store there "
+            "is store, with folder, bytes (what its files take), found (tokens of the prompts that came from it), "
+            "fetched and written (blocks).\n\n"
             "Times are those of the clock on the wall, with everything that a token waits for. ttft_ms is from the "
             "beginning to the first token of the first answer. tpot_ms is what a token behind the first takes, in the "
             "longest answer. decode_tokens_per_s counts the tokens behind the first of all answers, from when the "
