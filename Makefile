@@ -153,6 +153,7 @@ tests-asan: program tests examples
 	KVTILE_QUICK=1 ASAN_OPTIONS=detect_stack_use_after_return=1 tests/run.sh $(TESTS) $(OUT)/examples/embed
 	KVTILE=$(OUT)/kvtile MUTATIONS=300 tests/run.sh tests/test_badinput.sh
 	KVTILE=$(OUT)/kvtile KVTILE_MODELS=/nowhere tests/run.sh tests/test_chat_cli.sh tests/test_perplexity.sh
+	KVTILE=$(OUT)/kvtile MAKE_STORE=$(OUT)/tests/make_store tests/run.sh tests/test_store.sh
 test-tsan: deps-test ## the threaded tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) MODE=tsan CC=$(GCC) tests-tsan
 THREADED := test_thread test_parallel test_attend test_nonfinite test_engine test_seq test_shared test_family test_generate test_tier \

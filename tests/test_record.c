@@ -57,6 +57,12 @@ static void put_u32(uint8_t *at, uint32_t v) {
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(v >> 8 * i);
 }
 
+static void hash_again(uint8_t *header) {
+    const uint64_t hash = record_hash(&(kvt_piece){header, 504}, 1);
+    put_u32(header + 504, (uint32_t)hash);
+    put_u32(header + 508, (uint32_t)(hash >> 32));
+}
+
 static void every_byte_is_where_the_format_says(void **state) {
     (void)state;
     sample s = sample_new(1000);
@@ -198,6 +204,13 @@ static void whole_headers_that_make_no_sense_are_refused(void **state) {
         s.what.n_tokens = rows[i].n_tokens;
         record_write(&s.what, record_hash(s.pieces + 1, 1), s.header);
         assert_int_equal(record_check(s.pieces, 2, &s.what), rows[i].wanted);
+    }
+    s.what.kind = RECORD_BLOCK, s.what.n_tokens = 1;
+    for (int i = 392; i < 504; i++) {
+        record_write(&s.what, record_hash(s.pieces + 1, 1), s.header);
+        s.header[i] = 1;
+        hash_again(s.header);
+        assert_int_equal(record_check(s.pieces, 2, &s.what), KVT_E_CORRUPT);
     }
     sample_free(&s);
 }

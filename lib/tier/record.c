@@ -68,6 +68,12 @@ static void get_bytes(cursor *c, void *out, size_t n) {
     if (p) memcpy(out, p, n);
 }
 
+static int rest_is_zero(cursor *c) {
+    uint8_t any = 0;
+    while (cursor_left(c) > 0) any |= cursor_u8(c);
+    return any == 0;
+}
+
 static int kind_is_known(uint32_t kind) { return kind >= RECORD_BLOCK && kind <= RECORD_PRIVATE; }
 
 uint32_t record_version(const uint8_t header[RECORD_HEADER]) {
@@ -105,8 +111,8 @@ kvt_status record_read(const uint8_t header[RECORD_HEADER], record *out, uint64_
     out->payload_bytes = cursor_u64(&c);
     *payload_hash = cursor_u64(&c);
     for (int i = 0; i < RECORD_TOKENS_MAX; i++) out->tokens[i] = (int32_t)cursor_u32(&c);
-    if (c.failed || !kind_is_known(out->kind) || out->n_tokens > RECORD_TOKENS_MAX) return KVT_E_CORRUPT;
-    return KVT_OK;
+    const int is_known = kind_is_known(out->kind) && out->n_tokens <= RECORD_TOKENS_MAX && rest_is_zero(&c);
+    return is_known && !c.failed ? KVT_OK : KVT_E_CORRUPT;
 }
 
 int record_is(const record *got, const record *expected) {
