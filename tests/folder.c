@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,18 @@
 
 enum { FILES_OPEN = 16 };
 
+static bool make_below(const char *below, char path[FOLDER_PATH_MAX]) {
+    snprintf(path, FOLDER_PATH_MAX, "%s/kvtile-test-" "XX" "XX" "XX", below);
+    return mkdtemp(path) != NULL;
+}
+
 void folder_new(char path[FOLDER_PATH_MAX]) {
     const char *below = getenv("TMPDIR");
-    snprintf(path, FOLDER_PATH_MAX, "%s/kvtile-test-" "XX" "XX" "XX", below && *below ? below : "/tmp");
-    if (!mkdtemp(path)) abort();
+    if (!make_below(below && *below ? below : "/tmp", path)) abort();
+}
+
+void folder_new_in_memory(char path[FOLDER_PATH_MAX]) {
+    if (!make_below("/dev/shm", path)) folder_new(path);
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) {

@@ -8,6 +8,8 @@ enum { FOLDER_PATH_MAX = 512 };
 
 /* A new empty folder, below $TMPDIR or /tmp. */
 void folder_new(char path[FOLDER_PATH_MAX]);
+/* In memory where the system has a place for that: for tests that write much. */
+void folder_new_in_memory(char path[FOLDER_PATH_MAX]);
 /* And all that is in it. It need not be there. */
 void folder_remove(const char *path);
 /* What du says: the blocks of all files and folders in it, and its own. */

@@ -121,6 +121,7 @@ static kvt_status name_give(disk *d, const job *j, const temporary *t, uint64_t 
     bool there = d->calls->fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (!there && errno != ENOENT) return disk_fail(d, "a record cannot be looked at");
     if (d->calls->renameat(d->root, t->path, d->root, path) < 0) return disk_fail(d, "a record cannot be named");
+    if (there) disk_room_check(d, j->key, &st);
     *replaced = there && S_ISREG(st.st_mode);
     *old = there ? disk_bytes(&st) : 0;
     return KVT_OK;

@@ -161,6 +161,8 @@ bool disk_room_fits(const disk *d, uint64_t bytes);
 kvt_status disk_room_claim(disk *d, uint64_t bytes);
 /* Bytes that are free now, bytes that are taken, records that came or went. Written down when the room is left. */
 void disk_room_count(disk *d, uint64_t less, uint64_t more, int records);
+/* A record's file leaves. Of one whose size is not what it was, somebody else has changed what is there. */
+void disk_room_check(disk *d, const kvt_tier_key *key, const struct stat *st);
 /* Bytes of the directories that a record of this key changes. */
 kvt_status disk_room_directories(disk *d, const kvt_tier_key *key, uint64_t *out);
 /* Count what they have come to since. */

@@ -142,10 +142,18 @@ static void forget(disk *d, const kvt_tier_key *key) {
     pthread_mutex_unlock(&d->memory);
 }
 
+void disk_room_check(disk *d, const kvt_tier_key *key, const struct stat *st) {
+    pthread_mutex_lock(&d->memory);
+    const kvt_tier_entry *known = disk_index_find(&d->index, key);
+    if (known && known->bytes != disk_bytes(st)) d->doubt = true;
+    pthread_mutex_unlock(&d->memory);
+}
+
 kvt_status disk_room_remove(disk *d, const kvt_tier_key *key, const struct stat *st) {
     disk_path path;
     uint64_t before;
     TRY(disk_room_directories(d, key, &before));
+    disk_room_check(d, key, st);
     disk_path_record(path, key);
     if (d->calls->unlinkat(d->root, path, 0) < 0) {
         if (errno != ENOENT) return disk_fail(d, "a record cannot be removed");
