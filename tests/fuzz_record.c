@@ -1,6 +1,6 @@
-/* fuzz_record.c - any bytes as a record in a tier. The first byte chooses which checksums are made right: of the header,
- * of the payload, so that what lies behind them is reached. What is read as a header is written as the same bytes; what
- * is verified has the key and the length that it was asked for; what is said about a space ends. */
+/* fuzz_record.c - any bytes as a record in a tier. The first byte chooses which checksums are made right, of header and
+ * payload, so that what lies behind them is reached. What is read as a header is written as the same bytes; what is
+ * verified has the length that was asked for; what is said about a space ends. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
