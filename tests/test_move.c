@@ -74,6 +74,7 @@ static void a_copied_block_is_the_owners_while_it_is_written(void **state) {
     assert_copied(y, 5);
     faulty_wait_for_one(y->faulty[0]);
     assert_int_equal(move_n_open(y->c), 1);
+    assert_false(move_wait_copied(y->c)); /* it is written, and no longer copied */
     block_fill(y->c, a, false, 2);
     faulty_let_in(y->faulty[0]);
     assert_done(y, 5, KVT_OK);
@@ -160,7 +161,11 @@ static void the_table_of_jobs_is_full_at_moves_max(void **state) {
     yard *y = yard_open(opt, (faulty_options){.seed = 1}, true);
     int a = block_new(y->c, false, 1);
     for (uint32_t round = 0; round < 5; round++) {
-        for (uint32_t i = 0; i < 3; i++) yard_add(y, MOVE_PUT, (int)(i % 2), a, i);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_false(move_is_full(y->c));
+            yard_add(y, MOVE_PUT, (int)(i % 2), a, i);
+        }
+        assert_true(move_is_full(y->c));
         move_job more = yard_job(MOVE_DROP, 1, MOVE_NONE, 3);
         assert_false(move_add(y->c, &more));
         assert_copied(y, 0);
