@@ -353,7 +353,7 @@ static void damaged_records_are_told(void **state) {
 /* ------------------------------------------------------------------------------------------ threads */
 
 /* Large enough to be replaced and dropped while they are read. */
-enum { THREADS = 4, ROUNDS = 500, NAMES = 24, LARGE = 256 << 10 };
+enum { THREADS = 4, ROUNDS = 200, NAMES = 24, LARGE = 256 << 10 };
 
 typedef struct worker {
     kvt_tier *tier;
