@@ -170,10 +170,16 @@ printf 1 >"$dir/digit"
 refused "a text of one token" "one token" -- "$kvtile" bench modes -m "$tiny" -f "$dir/digit"
 refused "more than the model was trained on" "--ctx 513" 512 -- "$kvtile" bench modes -m "$tiny" -f "$dir/digits" --ctx 513
 
-status 0 "bench reuse" "$kvtile" bench reuse -m "$tiny" --tokens 50 -n 4 --json
-says "$common and [r['cache'] for r in o['rows']] == ['none', 'contiguous', 'paged'] and all(r['same_answer'] for r in o['rows'])" "bench reuse"
-says "[r['positions_computed'] for r in o['rows']] == [50 + 51 + 52 + 53, 53, 53]" "bench reuse positions"
+status 0 "bench reuse" "$kvtile" bench reuse -m "$tiny" --tokens 50 -n 4 --prompts 3 --prefix 64 --own 5 --json
+says "$common and [r['cache'] for r in o['rows'][:3]] == ['none', 'contiguous', 'paged'] and all(r['same_answer'] for r in o['rows'])" "bench reuse"
+says "[r['batch'] for r in o['rows'][3:]] == ['apart', 'shared']" "bench reuse: a batch"
+says "[r['positions_computed'] for r in o['rows'][3:]] == [3 * (69 + 3), 64 + 3 * (5 + 3)]" "bench reuse: positions of a batch"
+says "[r['positions_computed'] for r in o['rows'][:3]] == [50 + 51 + 52 + 53, 53, 53]" "bench reuse positions"
 says "o['rows'][2]['bytes_reserved'] == 64 * 128 and o['rows'][1]['bytes_reserved'] == 512 * 128" "bench reuse bytes"
+status 0 "bench tier" "$kvtile" bench tier -m "$tiny" --tokens 96 --runs 1 --json
+says "$common and [r['from'] for r in o['rows'][:5]] == ['computed', 'cache', 'memory tier', 'disk', 'disk, cold']" "bench tier"
+says "[r['positions_computed'] for r in o['rows'][:5]] == [96, 1, 1, 1, 1]" "bench tier: positions"
+says "[r['bytes_read'] > 3 * 32 * 128 for r in o['rows'][:5]] == [False, False, True, True, True]" "bench tier: bytes"
 {
     echo TIMESTAMP,ContextTokens,GeneratedTokens
     for i in $(seq 300); do echo "2023-11-16 18:15:46.6805900,$((i * 7919 % 2500 + 1)),$((i * 104729 % 400 + 1))"; done

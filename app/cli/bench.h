@@ -63,6 +63,16 @@ double bench_attend_ms(bench_cache *b, int n_rows); /* of the first sequence */
 /* Multiplications and additions of that in one layer, behind depth tokens. */
 double bench_attend_flop(const model_config *c, int depth, int n_rows);
 
+/* -------------------------------------------------------------------------------------------- batches of prompts */
+
+/* Prompts that have their beginning in common. */
+typedef struct bench_batch {
+    int n_prompts, prefix, own, answer; /* tokens in common, of each behind them, of an answer */
+} bench_batch;
+
+/* Answer them with sharing and without; a line or a row for each. CLI_DONE, or CLI_FAILED told on stderr. */
+int bench_reuse_batch(const bench_batch *b, const loaded *l, const common_options *c, json_t *rows);
+
 /* ------------------------------------------------------------------------------------------ steps of a model */
 
 /* A model and what decoding up to sequences_max sequences at once needs besides a cache. */

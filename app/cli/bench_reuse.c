@@ -9,6 +9,7 @@
 typedef struct reuse_options {
     common_options common;
     int prompt_tokens, answer_tokens;
+    bench_batch batch;
 } reuse_options;
 
 typedef struct reuse_row {
@@ -23,6 +24,12 @@ static const option option_table[] = {
     OPTION_MODEL(reuse_options),
     { "--tokens", "TOKENS", OPTION_INT, offsetof(reuse_options, prompt_tokens), "length of the prompt", 1, 1 << 20 },
     { "-n", "TOKENS", OPTION_INT, offsetof(reuse_options, answer_tokens), "tokens of the answer", 1, 1 << 20 },
+    { "--prompts", "N", OPTION_INT, offsetof(reuse_options, batch.n_prompts),
+      "prompts that begin alike, answered as one batch", 0, 256,
+      .more = "0 leaves them out." },
+    { "--prefix", "TOKENS", OPTION_INT, offsetof(reuse_options, batch.prefix), "what those have in common", 1,
+      1 << 20 },
+    { "--own", "TOKENS", OPTION_INT, offsetof(reuse_options, batch.own), "what each has behind that", 1, 1 << 20 },
     OPTION_HEAD("Cache"),
     { "--ctx", "TOKENS", OPTION_INT, offsetof(reuse_options, common.ctx),
       "what a contiguous cache reserves (default: the model's context)", 1, 1 << 24 },
@@ -38,7 +45,8 @@ static const command_example examples[] = {
 
 static void reuse_defaults(void *options) {
     *(reuse_options *)options =
-        (reuse_options){ .common = common_options_default(), .prompt_tokens = 256, .answer_tokens = 32 };
+        (reuse_options){ .common = common_options_default(), .prompt_tokens = 256, .answer_tokens = 32,
+                         .batch = { .n_prompts = 8, .prefix = 512, .own = 32 } };
 }
 
 static int measure(const reuse_options *o, const loaded *l, kvt_cache_kind kind, const prompt *p, reuse_row *out) {
@@ -107,6 +115,10 @@ static int run(const reuse_options *o, const loaded *l, const prompt *p, reuse_r
                kvt_cpu(), kvt_workers_count(l->team), bandwidth / 1e9, p->n_tokens, result[0].answer.n_tokens, "cache",
                "positions", "seconds", "used", "reserved", "fewer", "faster");
     for (int i = 0; i < 3; i++) tell(&result[i], &result[0], o->common.json, rows);
+    bench_batch batch = o->batch;
+    batch.answer = o->answer_tokens;
+    int status = batch.n_prompts > 0 ? bench_reuse_batch(&batch, l, &o->common, rows) : CLI_DONE;
+    if (status != CLI_DONE) return json_decref(rows), status;
     if (o->common.json) return json_print(bench_json("bench reuse", l->team, bandwidth, rows));
     json_decref(rows);
     return cli_flush();
@@ -131,9 +143,10 @@ static int reuse_command(const void *options) {
 
 const command command_bench_reuse = {
     .name = "bench reuse",
-    .summary = "one prompt without a cache, with a contiguous and with a paged one: positions, seconds, bytes",
+    .summary = "a prompt without a cache, with a contiguous and a paged one; prompts that begin alike",
     .usage = "[-m MODEL] [OPTIONS]",
-    .about = "One prompt and its greedy answer without a cache, with a contiguous and with a paged one.",
+             "prompts that begin alike: what they have in common is computed once, or for each.",
+             "prompts that begin alike, where what they have in common is computed once, and for each.",
     COMMAND_OPTIONS(option_table),
     COMMAND_EXAMPLES(examples),
     .options_bytes = sizeof(reuse_options),

@@ -192,7 +192,7 @@ static kvt_status check_prefix(const kvt_cache *c) {
         TRY(check_known(c, b));
         n_known++;
         n_coming += (p->state[b] & PREFIX_COMING) != 0;
-        n_pinned += p->pins[b] > 0;
+        n_pinned += prefix_is_pinned(p, b);
     }
     if (n_coming != p->n_coming) return CORRUPT(c, "%d blocks are coming, counted are %d", n_coming, p->n_coming);
     if (n_pinned != p->n_pinned) return CORRUPT(c, "%d blocks are pinned, counted are %d", n_pinned, p->n_pinned);

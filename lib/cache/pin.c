@@ -20,7 +20,7 @@ static beginning walk(kvt_cache *c, const int32_t *tokens, int n_tokens, block_f
     for (int at = 0; c->prefix.on && at + size <= n_tokens; at += size, b.n_blocks++) {
         block = next_known(c, block, tokens + at);
         if (block == POOL_NONE) break;
-        bool is_new = c->prefix.pins[block] == 0;
+        bool is_new = !prefix_is_pinned(&c->prefix, block);
         b.n_new += is_new;
         b.n_new_hot += is_new && c->layout.sealing && c->hot.of[block] != HOT_NONE;
         if (fn) fn(c, block);
@@ -29,7 +29,7 @@ static beginning walk(kvt_cache *c, const int32_t *tokens, int n_tokens, block_f
 }
 
 static void unpin(kvt_cache *c, int block) {
-    if (c->prefix.pins[block] > 0) prefix_unpin(c, block);
+    if (prefix_is_pinned(&c->prefix, block)) prefix_unpin(c, block);
 }
 
 static kvt_status check(const kvt_cache *c, const char *call, const int32_t *tokens, int n_tokens) {

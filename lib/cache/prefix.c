@@ -27,7 +27,6 @@ void prefix_carve(prefix *p, carve *a, const kvt_options *opt, const layout *l) 
     p->child = carve_take(a, n + 1, sizeof *p->child);
     p->elder = carve_take(a, n, sizeof *p->elder);
     p->younger = carve_take(a, n, sizeof *p->younger);
-    p->pins = carve_take(a, n, sizeof *p->pins);
     p->path = carve_take(a, (size_t)l->seq_blocks, sizeof *p->path);
 }
 
@@ -143,7 +142,7 @@ bool prefix_add(kvt_cache *c, int block, int parent, const block_key *key, uint8
 /* The block is known no more; its entry is gone, or a ghost. */
 static void lose(kvt_cache *c, int block) {
     prefix *p = &c->prefix;
-    assert(p->child[block] == POOL_NONE && p->pins[block] == 0);
+    assert(p->child[block] == POOL_NONE);
     unlink_child(c, block);
     p->n_coming -= (p->state[block] & PREFIX_COMING) != 0;
     p->entry_of[block] = INDEX_NONE;
@@ -156,7 +155,7 @@ void prefix_arrive(kvt_cache *c, int block) {
 }
 
 static void forget_one(kvt_cache *c, int block) {
-    while (c->prefix.pins[block] > 0) prefix_unpin(c, block);
+    while (prefix_is_pinned(&c->prefix, block)) prefix_unpin(c, block);
     evict_forget(&c->prefix.evict, c->prefix.entry_of[block]);
     lose(c, block);
     if (!pool_in_use(&c->pool, block)) block_free(c, block);
@@ -219,16 +218,17 @@ static bool is_hot(const kvt_cache *c, int block) {
 
 void prefix_pin(kvt_cache *c, int block) {
     prefix *p = &c->prefix;
-    if (p->pins[block]++ > 0) return;
-    p->n_pinned++;
-    p->n_pinned_hot += is_hot(c, block);
+    if (!prefix_is_pinned(p, block)) {
+        p->n_pinned++;
+        p->n_pinned_hot += is_hot(c, block);
+    }
     evict_pin(&p->evict, p->entry_of[block]);
 }
 
 void prefix_unpin(kvt_cache *c, int block) {
     prefix *p = &c->prefix;
-    if (--p->pins[block] > 0) return;
+    evict_unpin(&p->evict, p->entry_of[block]);
+    if (prefix_is_pinned(p, block)) return;
     p->n_pinned--;
     p->n_pinned_hot -= is_hot(c, block);
-    evict_unpin(&p->evict, p->entry_of[block]);
 }

@@ -44,7 +44,6 @@ typedef struct prefix {
     int32_t *parent;   /* [n_blocks] the block before it; POOL_NONE: none */
     int32_t *child;    /* [n_blocks + 1] the newest that goes on from a block, from the root; POOL_NONE: none */
     int32_t *elder, *younger; /* [n_blocks] siblings */
-    int32_t *pins;            /* [n_blocks] */
     int n_coming, n_pinned, n_pinned_hot;
     block_key *path; /* [seq_blocks] of the call that looks */
     prefix_counts counts;
@@ -88,6 +87,9 @@ void prefix_unpin(kvt_cache *c, int block);
 /* Is something known that goes on from it? */
 static inline bool prefix_goes_on(const prefix *p, int block) {
     return p->child[block] != -1;
+}
+static inline bool prefix_is_pinned(const prefix *p, int block) {
+    return p->index.entry[p->entry_of[block]].n_pins > 0;
 }
 static inline bool prefix_knows(const prefix *p, int block) {
     return p->on && p->entry_of[block] != INDEX_NONE;
