@@ -123,16 +123,17 @@ static void learn(move_lane *lane, uint64_t ns) {
     atomic_store_explicit(&lane->get_ns, next > 0 ? next : 1, memory_order_relaxed);
 }
 
+/* What fails takes its time too, as a disk that is going does. */
 static kvt_status get(move_lane *lane, int slot) {
     kvt_cache *c = lane->cache;
     const move_job *job = &c->mover.slot[slot].job;
     uint64_t start = now(&c->mover);
     lane->pieces[0] = (kvt_piece){lane->buffer, RECORD_HEADER};
     move_pieces(c, job->block, job->hot, lane->pieces + 1);
-    TRY(lane->tier->ops.get(lane->tier->ctx, &job->key, lane->pieces, c->n_layers + 1));
-    TRY(record_check(lane->pieces, c->n_layers + 1, &job->what));
-    if (job->counts_time) learn(lane, now(&c->mover) - start);
-    return KVT_OK;
+    kvt_status status = lane->tier->ops.get(lane->tier->ctx, &job->key, lane->pieces, c->n_layers + 1);
+    if (status == KVT_OK) status = record_check(lane->pieces, c->n_layers + 1, &job->what);
+    if (job->counts_time && status != KVT_MISS) learn(lane, now(&c->mover) - start);
+    return status;
 }
 
 static kvt_status drop(move_lane *lane, int slot) {
