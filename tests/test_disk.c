@@ -339,6 +339,24 @@ static void two_tiers_on_a_folder_see_each_other(void **state) {
     kvt_tier_close(b);
 }
 
+/* Both orders in which another's doings differ from what the index says. */
+static void the_oldest_of_all_leaves_whoever_wrote_it(void **state) {
+    (void)state;
+    kvt_tier *b = open_or_fail(MIB);
+    for (uint64_t i = 0; i < 4; i++) assert_int_equal(records_put(b, i, 0, EIGHTH), KVT_OK);
+    kvt_tier *a = open_or_fail(MIB);
+    assert_int_equal(records_get(b, 0, EIGHTH, NULL), KVT_OK);
+    assert_int_equal(records_put(b, 4, 0, EIGHTH), KVT_OK);
+    for (uint64_t i = 5; i < 11; i++) assert_int_equal(records_put(a, i, 0, EIGHTH), KVT_OK);
+    /* 1, 2 and 3 have left, and not 0, which b has read; then b's 4 leaves before a's own. */
+    assert_int_equal(records_get(b, 3, EIGHTH, NULL), KVT_MISS);
+    assert_int_equal(records_get(b, 0, EIGHTH, NULL), KVT_OK);
+    for (uint64_t i = 11; i < 13; i++) assert_int_equal(records_put(a, i, 0, EIGHTH), KVT_OK);
+    for (uint64_t i = 6; i < 13; i++) assert_int_equal(records_get(a, i, EIGHTH, NULL), KVT_OK);
+    kvt_tier_close(a);
+    kvt_tier_close(b);
+}
+
 typedef struct worker {
     kvt_tier *tier;
     uint64_t seed;
@@ -404,6 +422,7 @@ int main(void) {
         TEST(a_folder_of_another_version_is_refused),
         TEST(a_folder_that_cannot_be_is_said_so),
         TEST(two_tiers_on_a_folder_see_each_other),
+        TEST(the_oldest_of_all_leaves_whoever_wrote_it),
         TEST(threads_use_two_tiers_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
