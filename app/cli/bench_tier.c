@@ -33,6 +33,11 @@ typedef struct tier_row {
     double put_rate; /* bytes per second written, as the prompt was computed and flushed; 0: none */
 } tier_row;
 
+typedef struct lookup_row {
+    int n_blocks;
+    double us; /* their keys and entries */
+} lookup_row;
+
 typedef struct spill_row {
     double quiet_ms, spilling_ms; /* a decoded token */
     double rate;                  /* bytes per second written meanwhile */
@@ -46,6 +51,7 @@ typedef struct bench {
     char folder[4096];
     bool own_folder; /* made here */
     tier_row rows[N_SOURCES];
+    lookup_row lookup;
     spill_row spill;
 } bench;
 
@@ -219,6 +225,47 @@ static int measure(bench *b, source s) {
     return CLI_DONE;
 }
 
+/* -------------------------------------------------------------------------------------------- keys and entries */
+
+enum { LOOKUP_BLOCKS = 256, LOOKUP_RUNS = 15 };
+
+/* A prompt of so many blocks, which are there. */
+static int lookup_run(bench_cache *c, const int32_t *tokens, int n_tokens, double *us) {
+    kvt_match_result r;
+    kvt_seq seq;
+    if (kvt_seq_new(c->cache, &seq) != KVT_OK) return cli_fail("no second sequence");
+    uint64_t start = sys_now_ns();
+    kvt_status status = kvt_match(c->cache, seq, tokens, n_tokens, NULL, &r);
+    *us = bench_ms_since(start) * 1e3;
+    kvt_seq_free(c->cache, seq);
+    return status == KVT_OK && r.n_found == n_tokens - 1 ? CLI_DONE : cli_fail("a prompt was not found");
+}
+
+static int lookup_runs(bench *b, bench_cache *c, int32_t *tokens, int n_tokens) {
+    double us[LOOKUP_RUNS];
+    int status = CLI_DONE;
+    for (int i = 0; i < n_tokens; i++) tokens[i] = i % b->model.config->n_vocab;
+    for (int done = 0; done + 1 < n_tokens; done += 512)
+        if (bench_seq_append(c, c->seq, n_tokens - 1 - done < 512 ? n_tokens - 1 - done : 512, tokens + done) != KVT_OK)
+            return cli_fail("filling the cache failed");
+    for (int i = 0; i < LOOKUP_RUNS && status == CLI_DONE; i++) status = lookup_run(c, tokens, n_tokens, &us[i]);
+    if (status == CLI_DONE) b->lookup = (lookup_row){ LOOKUP_BLOCKS, bench_median(us, LOOKUP_RUNS) };
+    return status;
+}
+
+static int lookup_measure(bench *b) {
+    bench_cache c;
+    int n_tokens = LOOKUP_BLOCKS * (16 << b->o->common.block) + 1;
+    int32_t *tokens = malloc((size_t)n_tokens * sizeof *tokens);
+    if (!tokens) return cli_fail("no memory for %d tokens", n_tokens);
+    bench_room room = { .sequences_max = 2, .tokens_max = n_tokens, .batch_max = 512 };
+    int status = bench_cache_open_room(&c, b->model.config, b->model.loaded.team, &b->o->common, &room);
+    if (status == CLI_DONE) status = lookup_runs(b, &c, tokens, n_tokens);
+    bench_cache_close(&c);
+    free(tokens);
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------- decoding meanwhile */
 
 enum { DEPTH = 1024, STEPS = 48, QUEUED = 8 };
@@ -314,6 +361,11 @@ static int tell(const bench *b) {
                b->folder, "from", "first token", "faster", "computed", "read", "reading ms", "read", "written");
     for (int i = 0; i < N_SOURCES; i++) row_tell(&b->rows[i], &b->rows[SOURCE_NOWHERE], json, rows);
     if (json)
+        json_array_append_new(rows, json_pack("{s:i, s:f}", "lookup_blocks", b->lookup.n_blocks, "lookup_us",
+                                              b->lookup.us));
+    else
+        printf("keys and lookup of %d blocks: %.0f us\n", b->lookup.n_blocks, b->lookup.us);
+    if (json)
         json_array_append_new(rows, json_pack("{s:f, s:f, s:f, s:f}", "decode_ms", s->quiet_ms, "decode_spilling_ms",
                                               s->spilling_ms, "slower_percent", slower, "write_bytes_per_s", s->rate));
     else
@@ -331,6 +383,7 @@ static int run(bench *b) {
     int status = folder_open(b);
     cli_catch_interrupt();
     for (int i = 0; i < N_SOURCES && status == CLI_DONE; i++) status = measure(b, (source)i);
+    if (status == CLI_DONE) status = lookup_measure(b);
     if (status == CLI_DONE) status = spill_measure(b);
     return status == CLI_DONE ? tell(b) : status;
 }
