@@ -99,7 +99,7 @@ void seq_rest(kvt_cache *c, seq *s) {
 }
 
 static void seq_give(kvt_cache *c, seq *s) {
-    if (s->away) swap_drop(c, s);
+    if (s->away) swap_drop(c, s, s->away - 1, seq_blocks_of(c, s->length));
     match_abandon(c, s, 0);
     seq_rest(c, s);
     s->alive = false;

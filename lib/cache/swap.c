@@ -79,12 +79,12 @@ static bool is_private(const kvt_cache *c, const seq *s, int i) {
     return key_is(&own, &c->prefix.path[i]);
 }
 
-void swap_drop(kvt_cache *c, const seq *s) {
-    kvt_tier *tier = c->spill.tier[s->away - 1];
-    for (int i = LIST; i < seq_blocks_of(c, s->length); i++) {
+void swap_drop(kvt_cache *c, const seq *s, int tier, int n_blocks) {
+    kvt_tier *t = c->spill.tier[tier];
+    for (int i = LIST; i < n_blocks; i++) {
         block_key key = private_key(c, s, i);
         kvt_tier_key address = spill_key(c, &key);
-        if (tier->ops.has(tier->ctx, &address)) tier->ops.drop(tier->ctx, &address);
+        if (t->ops.has(t->ctx, &address)) t->ops.drop(t->ctx, &address);
     }
 }
 
@@ -120,12 +120,11 @@ static kvt_status swap_out(kvt_cache *c, kvt_seq handle, int tier) {
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_seq_swap_out: tier is %d, there are %d", tier, c->spill.n_tiers);
     match_abandon(c, s, 0);
     kvt_status status = put_all(c, s, c->spill.tier[tier]);
-    s->away = 1 + tier;
     if (status != KVT_OK) {
-        swap_drop(c, s);
-        s->away = 0;
+        swap_drop(c, s, tier, s->n_blocks);
         return log_fail(&c->log, KVT_E_IO, "kvt_seq_swap_out: the tier has not taken it: %s", kvt_status_text(status));
     }
+    s->away = 1 + tier;
     seq_rest(c, s);
     return KVT_OK;
 }
@@ -234,7 +233,7 @@ static kvt_status swap_in(kvt_cache *c, kvt_seq handle) {
         return log_fail(&c->log, KVT_E_SEQUENCE, "kvt_seq_swap_in: no sequence has the handle %#llx",
                         (unsigned long long)handle);
     if (!s->away) return log_fail(&c->log, KVT_E_STATE, "kvt_seq_swap_in: the sequence was not swapped out");
-    seq was = *s;
+    int tier = s->away - 1, n_blocks = seq_blocks_of(c, s->length);
     spill_drain(c);
     kvt_status status = get_all(c, s);
     if (status == KVT_FULL) {
@@ -242,7 +241,7 @@ static kvt_status swap_in(kvt_cache *c, kvt_seq handle) {
         return status;
     }
     s->away = 0;
-    swap_drop(c, &was);
+    swap_drop(c, s, tier, n_blocks);
     if (s->search.n_asked > s->length) s->search.n_asked = s->length;
     return status;
 }

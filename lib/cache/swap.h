@@ -14,7 +14,7 @@ typedef struct swap {
 
 void swap_carve(swap *w, carve *a, const kvt_options *opt);
 void swap_open(kvt_cache *c);
-/* The sequence ends where it is: its own records leave the tier. */
-void swap_drop(kvt_cache *c, const seq *s);
+/* The sequence ends where it is: its own records, of n_blocks blocks, leave the tier that it was swapped out to. */
+void swap_drop(kvt_cache *c, const seq *s, int tier, int n_blocks);
 
 #endif

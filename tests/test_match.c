@@ -1,0 +1,531 @@
+/* test_match.c - by hand: what kvt_match gives, what pins, priorities and time do, swapping a sequence out and in, and
+ * each of their wrong uses. That warm is cold to the bit is test_reuse.c's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "faulty_tier.h"
+#include "toy.h"
+
+enum { BLOCK = 16 };
+
+static const uint8_t identity[32] = "test_match";
+
+static kvt_options options(int n_sequences, int n_blocks) {
+    kvt_options opt = toy_options();
+    kvt_bytes_info info;
+    opt.identity = identity;
+    opt.sequences_max = n_sequences;
+    kvt_bytes(&opt, &info);
+    if (n_blocks) opt.bytes_max = (size_t)n_blocks * info.bytes_per_block;
+    return opt;
+}
+
+static kvt_seq seq_new(kvt_cache *c) {
+    kvt_seq s;
+    assert_int_equal(kvt_seq_new(c, &s), KVT_OK);
+    return s;
+}
+
+/* n tokens from `first` on, as toy_add gives them. */
+static int32_t *from(int32_t first, int n) {
+    static int32_t tokens[512];
+    for (int i = 0; i < n; i++) tokens[i] = first + i;
+    return tokens;
+}
+
+/* A sequence of n tokens that comes and goes. */
+static void leave_behind(kvt_cache *c, int32_t first, int n) {
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, first, n), KVT_OK);
+    kvt_seq_free(c, s);
+}
+
+static kvt_match_result match(kvt_cache *c, kvt_seq s, int32_t first, int n) {
+    kvt_match_result r;
+    assert_int_equal(kvt_match(c, s, from(first, n), n, NULL, &r), KVT_OK);
+    assert_int_equal(kvt_check(c), KVT_OK);
+    return r;
+}
+
+/* What a new sequence finds of n tokens from `first` on. */
+static int found(kvt_cache *c, int32_t first, int n) {
+    kvt_seq s = seq_new(c);
+    kvt_match_result r = match(c, s, first, n);
+    assert_true(toy_holds(c, s, first, r.n_tokens));
+    kvt_seq_free(c, s);
+    return r.n_tokens;
+}
+
+static kvt_stats stats_of(const kvt_cache *c) {
+    kvt_stats s;
+    assert_int_equal(kvt_stats_get(c, &s), KVT_OK);
+    return s;
+}
+
+/* -------------------------------------------------------------------------------------------------- finding */
+
+static void a_whole_prompt_is_found_but_for_its_last_token(void **state) {
+    (void)state;
+    kvt_options opt = options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 64);
+    assert_int_equal(found(c, 100, 64), 63);
+    assert_int_equal(found(c, 100, 65), 64);
+    assert_int_equal(found(c, 100, 100), 64);
+    assert_int_equal(found(c, 100, 50), 49);
+    assert_int_equal(found(c, 100, 1), 0);
+    assert_int_equal(found(c, 101, 64), 0);
+    kvt_close(c);
+}
+
+static void a_part_that_is_shared_is_copied_when_it_is_written_to(void **state) {
+    (void)state;
+    kvt_options opt = options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 64);
+    kvt_seq s = seq_new(c);
+    int32_t tokens[64];
+    kvt_match_result r;
+    memcpy(tokens, from(100, 64), sizeof tokens);
+    for (int i = 40; i < 64; i++) tokens[i] = 900 + i;
+    assert_int_equal(kvt_match(c, s, tokens, 64, NULL, &r), KVT_OK);
+    assert_int_equal(r.n_tokens, 40);
+    assert_int_equal(r.n_partial, 8);
+    assert_int_equal(r.reason, KVT_MISS_DIFFERS);
+    assert_int_equal(toy_add(c, s, 940, 24), KVT_OK);
+    assert_int_equal(stats_of(c).blocks_copied, 1);
+    assert_true(toy_has(c, s, 39, 139) && toy_has(c, s, 40, 940) && toy_has(c, s, 63, 963));
+    kvt_seq_free(c, s);
+    assert_int_equal(found(c, 100, 64), 63);
+    kvt_close(c);
+}
+
+/* What is truncated before others have found it never was; what they found stays. */
+static void truncated_tokens_are_not_found(void **state) {
+    (void)state;
+    kvt_options opt = options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, 100, 64), KVT_OK);
+    assert_int_equal(kvt_seq_truncate(c, s, 40), KVT_OK);
+    assert_int_equal(found(c, 100, 64), 32);
+    assert_int_equal(toy_add(c, s, 140, 24), KVT_OK);
+    assert_int_equal(found(c, 100, 64), 63);
+    assert_int_equal(kvt_seq_truncate(c, s, 0), KVT_OK);
+    assert_int_equal(found(c, 100, 64), 63);
+    kvt_close(c);
+}
+
+static void what_is_computed_twice_is_kept_once(void **state) {
+    (void)state;
+    kvt_options opt = options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq a = seq_new(c), b = seq_new(c);
+    assert_int_equal(toy_add(c, a, 100, 40), KVT_OK);
+    assert_int_equal(toy_add(c, b, 100, 30), KVT_OK);
+    assert_int_equal(stats_of(c).blocks_used, 3 + 1);
+    assert_int_equal(toy_add(c, b, 130, 10), KVT_OK);
+    assert_int_equal(stats_of(c).blocks_used, 2 + 2);
+    assert_int_equal(stats_of(c).blocks_merged, 2);
+    assert_true(toy_holds(c, a, 100, 40) && toy_holds(c, b, 100, 40));
+    assert_int_equal(kvt_check(c), KVT_OK);
+    kvt_close(c);
+}
+
+static void a_cache_that_forgets_finds_nothing(void **state) {
+    (void)state;
+    kvt_options opt = options(4, 0);
+    opt.forget = 1;
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 64);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(match(c, s, 100, 64).reason, KVT_MISS_DISABLED);
+    assert_int_equal(stats_of(c).tokens_missed[KVT_MISS_DISABLED], 64);
+    assert_int_equal(stats_of(c).blocks_idle, 0);
+    kvt_close(c);
+}
+
+/* --------------------------------------------------------------------------------- who leaves, and who does not */
+
+static void pins_hold_what_nobody_uses(void **state) {
+    (void)state;
+    int n;
+    kvt_options opt = options(2, 16);
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 48);
+    assert_int_equal(kvt_pin(c, from(100, 60), 60, &n), KVT_OK);
+    assert_int_equal(n, 48);
+    for (int i = 0; i < 8; i++) leave_behind(c, 1000 * (i + 1), 112);
+    assert_int_equal(found(c, 100, 60), 48);
+    assert_int_equal(stats_of(c).blocks_pinned, 3);
+    assert_int_equal(kvt_pin(c, from(100, 60), 60, &n), KVT_OK); /* both count */
+    assert_int_equal(kvt_unpin(c, from(100, 60), 60), KVT_OK);
+    for (int i = 0; i < 8; i++) leave_behind(c, 1000 * (i + 9), 112);
+    assert_int_equal(found(c, 100, 60), 48);
+    assert_int_equal(kvt_unpin(c, from(100, 60), 60), KVT_OK);
+    assert_int_equal(stats_of(c).blocks_pinned, 0);
+    for (int i = 0; i < 20; i++) leave_behind(c, 1000 * (i + 20), 112);
+    assert_true(found(c, 100, 60) < 48);
+    kvt_close(c);
+}
+
+static void pins_have_a_limit(void **state) {
+    (void)state;
+    int n = -1;
+    kvt_options opt = options(2, 16);
+    kvt_bytes_info info;
+    kvt_bytes(&opt, &info);
+    opt.pinned_bytes_max = 3 * info.bytes_per_block + 1;
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 64);
+    assert_int_equal(kvt_pin(c, from(100, 64), 64, &n), KVT_FULL);
+    assert_int_equal(n, 0);
+    assert_int_equal(stats_of(c).blocks_pinned, 0);
+    assert_int_equal(kvt_pin(c, from(100, 48), 48, &n), KVT_OK);
+    assert_int_equal(n, 48);
+    kvt_close(c);
+}
+
+/* However much is pinned, one sequence of tokens_max tokens has room. */
+static void pins_leave_room_for_a_sequence(void **state) {
+    (void)state;
+    int n;
+    kvt_options opt = options(2, 10);
+    opt.pinned_bytes_max = SIZE_MAX;
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 64);
+    assert_int_equal(kvt_pin(c, from(100, 64), 64, &n), KVT_FULL);
+    assert_int_equal(kvt_pin(c, from(100, 32), 32, &n), KVT_OK);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, 5000, 128), KVT_OK);
+    kvt_close(c);
+}
+
+static void a_higher_priority_stays_longer(void **state) {
+    (void)state;
+    kvt_options opt = options(2, 16);
+    kvt_cache *c = toy_open(&opt);
+    kvt_match_options high = {.priority = 7};
+    kvt_match_result r;
+    kvt_seq s = seq_new(c);
+    assert_int_equal(kvt_match(c, s, from(100, 48), 48, &high, &r), KVT_OK);
+    assert_int_equal(toy_add(c, s, 100, 48), KVT_OK);
+    kvt_seq_free(c, s);
+    for (int i = 0; i < 20; i++) leave_behind(c, 1000 * (i + 1), 112);
+    assert_int_equal(found(c, 100, 49), 48);
+    kvt_close(c);
+}
+
+static uint64_t clock_of(void *ctx) {
+    return *(uint64_t *)ctx;
+}
+
+static void time_ends_what_nobody_reads(void **state) {
+    (void)state;
+    uint64_t now = 1000;
+    kvt_options opt = options(2, 0);
+    opt.clock = clock_of;
+    opt.clock_ctx = &now;
+    kvt_cache *c = toy_open(&opt);
+    kvt_match_options hour = {.ttl_ns = 60};
+    kvt_match_result r;
+    kvt_seq s = seq_new(c);
+    assert_int_equal(kvt_match(c, s, from(100, 48), 48, &hour, &r), KVT_OK);
+    assert_int_equal(toy_add(c, s, 100, 48), KVT_OK);
+    now += 1000; /* it is still read */
+    kvt_seq_free(c, s);
+    now += 59;
+    kvt_seq t = seq_new(c);
+    assert_int_equal(kvt_match(c, t, from(100, 33), 33, &hour, &r), KVT_OK);
+    assert_int_equal(r.n_tokens, 32);
+    kvt_seq_free(c, t); /* and now two of its blocks once more */
+    now += 59;
+    assert_int_equal(stats_of(c).blocks_idle, 3);
+    t = seq_new(c);
+    assert_int_equal(kvt_match(c, t, from(100, 48), 48, &hour, &r), KVT_OK);
+    assert_int_equal(r.n_tokens, 32);
+    assert_int_equal(stats_of(c).blocks_expired, 1);
+    assert_int_equal(r.reason, KVT_MISS_SHORT);
+    kvt_seq_free(c, t);
+    now += 1000;
+    assert_int_equal(found(c, 100, 49), 0);
+    assert_int_equal(stats_of(c).blocks_expired, 3);
+    assert_int_equal(stats_of(c).blocks_idle, 0);
+    kvt_close(c);
+}
+
+/* ----------------------------------------------------------------------------------------------------- tiers */
+
+typedef struct yard {
+    kvt_tier *tier;
+    faulty_tier *faulty;
+    kvt_options opt;
+    kvt_cache *c;
+} yard;
+
+static yard yard_of(int n_blocks, kvt_write write) {
+    yard y = {.opt = options(3, n_blocks)};
+    y.tier = faulty_tier_new(&y.faulty, &(faulty_options){.seed = 1});
+    y.opt.write = write;
+    y.opt.n_tiers = 1;
+    return y;
+}
+
+static void yard_open(yard *y) {
+    y->opt.tiers = &y->tier;
+    y->c = toy_open(&y->opt);
+}
+
+static void yard_close(yard *y) {
+    kvt_close(y->c);
+    kvt_tier_close(y->tier);
+}
+
+static void write_back_waits_until_nobody_holds_a_block(void **state) {
+    (void)state;
+    yard y = yard_of(0, KVT_WRITE_BACK);
+    yard_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK);
+    kvt_flush(y.c);
+    assert_int_equal(stats_of(y.c).n_puts, 0);
+    kvt_seq_free(y.c, s);
+    kvt_flush(y.c);
+    assert_int_equal(stats_of(y.c).n_puts, 4);
+    s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 500, 64), KVT_OK);
+    kvt_close(y.c); /* what is still held is written too */
+    y.c = toy_open(&y.opt);
+    kvt_seq t = seq_new(y.c);
+    assert_int_equal(match(y.c, t, 500, 65).n_coming, 64);
+    yard_close(&y);
+}
+
+static void write_through_does_not(void **state) {
+    (void)state;
+    yard y = yard_of(0, KVT_WRITE_THROUGH);
+    yard_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK);
+    kvt_flush(y.c);
+    assert_int_equal(stats_of(y.c).n_puts, 4);
+    assert_int_equal(kvt_seq_truncate(y.c, s, 20), KVT_OK); /* and what never was leaves the tier */
+    kvt_flush(y.c);
+    kvt_tier_usage usage;
+    kvt_tier_usage_get(y.tier, &usage);
+    assert_int_equal(usage.n_records, 1 + 1);
+    yard_close(&y);
+}
+
+/* A step does not wait for blocks that are on their way. */
+static void a_step_goes_on_without_what_is_coming(void **state) {
+    (void)state;
+    yard y = yard_of(0, KVT_WRITE_THROUGH);
+    yard_open(&y);
+    leave_behind(y.c, 100, 64);
+    kvt_close(y.c);
+    y.c = toy_open(&y.opt);
+    faulty_shut(y.faulty);
+    kvt_seq s = seq_new(y.c), other = seq_new(y.c);
+    assert_int_equal(match(y.c, s, 100, 65).n_coming, 64);
+    assert_int_equal(match(y.c, other, 100, 65).n_coming, 64);
+    assert_int_equal(toy_add(y.c, s, 100, 20), KVT_OK);
+    assert_int_equal(kvt_check(y.c), KVT_OK);
+    assert_int_equal(kvt_wait(y.c, 0), KVT_MISS);
+    faulty_let_in(y.faulty);
+    kvt_match_result r = match(y.c, other, 100, 65);
+    while (r.n_coming > 0) {
+        assert_int_equal(kvt_wait(y.c, -1), KVT_OK);
+        r = match(y.c, other, 100, 65);
+    }
+    assert_int_equal(r.n_tokens, 64);
+    assert_true(toy_holds(y.c, other, 100, 64) && toy_holds(y.c, s, 100, 20));
+    yard_close(&y);
+}
+
+/* Blocks that wait to be written leave for a step that needs them, and a slow tier holds up nobody. */
+static void a_slow_tier_holds_up_no_step(void **state) {
+    (void)state;
+    yard y = yard_of(10, KVT_WRITE_THROUGH);
+    yard_open(&y);
+    faulty_shut(y.faulty);
+    for (int i = 0; i < 6; i++) leave_behind(y.c, 1000 * (i + 1), 128);
+    assert_int_equal(kvt_check(y.c), KVT_OK);
+    faulty_let_in(y.faulty);
+    yard_close(&y);
+}
+
+/* --------------------------------------------------------------------------------------------------------- swap */
+
+static void a_sequence_comes_back_as_it_was(void **state) {
+    (void)state;
+    yard y = yard_of(12, KVT_WRITE_THROUGH);
+    yard_open(&y);
+    for (int32_t n = 0; n <= 40; n++) {
+        kvt_seq s = seq_new(y.c);
+        int32_t first = 100 + 50 * n;
+        if (n > 0) assert_int_equal(toy_add(y.c, s, first, n), KVT_OK);
+        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+        assert_int_equal(kvt_seq_length(y.c, s), n);
+        kvt_flush(y.c);
+        assert_int_equal(stats_of(y.c).blocks_used, 0);
+        assert_int_equal(kvt_check(y.c), KVT_OK);
+        leave_behind(y.c, 9000 + 200 * n, 128); /* takes its place */
+        assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+        assert_int_equal(kvt_check(y.c), KVT_OK);
+        assert_true(toy_holds(y.c, s, first, n));
+        assert_int_equal(toy_add(y.c, s, first + n, 20), KVT_OK);
+        assert_true(toy_holds(y.c, s, first, n + 20));
+        kvt_seq_free(y.c, s);
+    }
+    yard_close(&y);
+}
+
+static void records_of_a_swap_leave_with_it(void **state) {
+    (void)state;
+    yard y = yard_of(0, KVT_WRITE_THROUGH);
+    kvt_tier_usage before, usage;
+    yard_open(&y);
+    leave_behind(y.c, 100, 32);
+    kvt_flush(y.c);
+    kvt_tier_usage_get(y.tier, &before);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+        kvt_tier_usage_get(y.tier, &usage);
+        assert_int_equal(usage.n_records, before.n_records + 2); /* the open block and the list */
+        if (i == 0) assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+        else assert_int_equal(kvt_seq_free(y.c, s), KVT_OK);
+        kvt_tier_usage_get(y.tier, &usage);
+        assert_int_equal(usage.n_records, before.n_records);
+    }
+    s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    kvt_close(y.c);
+    kvt_tier_usage_get(y.tier, &usage);
+    assert_int_equal(usage.n_records, before.n_records);
+    kvt_tier_close(y.tier);
+}
+
+static void a_tier_that_fails_keeps_the_sequence_here(void **state) {
+    (void)state;
+    yard y = yard_of(0, KVT_WRITE_BACK);
+    yard_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+    faulty_set(y.faulty, (faults){.fail = 1});
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_E_IO);
+    assert_true(toy_holds(y.c, s, 100, 40));
+    faulty_set(y.faulty, (faults){0});
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    leave_behind(y.c, 1000, 128);
+    yard_close(&y);
+}
+
+/* Of what the tier has lost, and of all behind it, nothing comes back. */
+static void a_swap_that_lost_a_block_ends_before_it(void **state) {
+    (void)state;
+    yard y = yard_of(8, KVT_WRITE_THROUGH);
+    yard_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 60), KVT_OK);
+    kvt_tier_key second = spill_key(y.c, &y.c->prefix.key[seq_of(y.c, s)->table[1]]);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    leave_behind(y.c, 1000, 128);
+    kvt_flush(y.c);
+    kvt_tier_drop(y.tier, &second);
+    assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_MISS);
+    assert_int_equal(kvt_seq_length(y.c, s), 16);
+    assert_true(toy_holds(y.c, s, 100, 16));
+    assert_int_equal(kvt_check(y.c), KVT_OK);
+    assert_int_equal(toy_add(y.c, s, 116, 44), KVT_OK);
+    assert_true(toy_holds(y.c, s, 100, 60));
+    yard_close(&y);
+}
+
+/* ------------------------------------------------------------------------------------------------------- misuse */
+
+static void wrong_uses_are_refused(void **state) {
+    (void)state;
+    yard y = yard_of(0, KVT_WRITE_THROUGH);
+    yard_open(&y);
+    kvt_cache *c = y.c;
+    kvt_match_result r;
+    int n;
+    kvt_seq s = seq_new(c), away = seq_new(c);
+    assert_int_equal(toy_add(c, s, 100, 20), KVT_OK);
+    assert_int_equal(toy_add(c, away, 300, 20), KVT_OK);
+    assert_int_equal(kvt_match(NULL, s, from(100, 30), 30, NULL, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, NULL, 30, NULL, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, from(100, 30), 30, NULL, NULL), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, from(100, 30), 0, NULL, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, from(100, 129), 129, NULL, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, from(100, 20), 20, NULL, &r), KVT_E_ARGUMENT); /* it has all of them */
+    assert_int_equal(kvt_match(c, s, from(101, 30), 30, NULL, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, from(100, 30), 30, &(kvt_match_options){.priority = 101}, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, s, from(100, 30), 30, &(kvt_match_options){.priority = -101}, &r), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_match(c, 12345, from(100, 30), 30, NULL, &r), KVT_E_SEQUENCE);
+    assert_int_equal(kvt_pin(c, NULL, 4, &n), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_pin(c, from(100, 4), -1, &n), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_pin(c, from(100, 4), 4, NULL), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_unpin(c, from(7, 40), 40), KVT_OK); /* nothing of it is known */
+    assert_int_equal(kvt_seq_swap_out(c, s, 1), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_seq_swap_out(c, s, -1), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_seq_swap_in(c, s), KVT_E_STATE);
+    assert_int_equal(kvt_seq_swap_in(c, 12345), KVT_E_SEQUENCE);
+
+    assert_int_equal(kvt_seq_swap_out(c, away, 0), KVT_OK);
+    kvt_seq other;
+    int32_t id;
+    assert_int_equal(kvt_seq_swap_out(c, away, 0), KVT_E_STATE);
+    assert_int_equal(kvt_match(c, away, from(300, 30), 30, NULL, &r), KVT_E_STATE);
+    assert_int_equal(kvt_seq_fork(c, away, &other), KVT_E_STATE);
+    assert_int_equal(kvt_seq_truncate(c, away, 3), KVT_E_STATE);
+    assert_int_equal(kvt_seq_tokens(c, away, 0, 1, &id), KVT_E_STATE);
+    assert_int_equal(kvt_reserve(c, &(kvt_batch){1, &away, (const int[]){1}}), KVT_E_STATE);
+
+    kvt_batch batch = {1, &s, (const int[]){1}};
+    assert_int_equal(kvt_reserve(c, &batch), KVT_OK);
+    assert_int_equal(kvt_match(c, s, from(100, 30), 30, NULL, &r), KVT_E_STATE);
+    assert_int_equal(kvt_pin(c, from(100, 16), 16, &n), KVT_E_STATE);
+    assert_int_equal(kvt_unpin(c, from(100, 16), 16), KVT_E_STATE);
+    assert_int_equal(kvt_seq_swap_out(c, s, 0), KVT_E_STATE);
+    assert_int_equal(kvt_seq_swap_in(c, away), KVT_E_STATE);
+    assert_int_equal(kvt_abort(c, &batch), KVT_OK);
+    assert_int_equal(kvt_seq_free(c, away), KVT_OK);
+    assert_int_equal(kvt_check(c), KVT_OK);
+    assert_int_equal(kvt_wait(NULL, 0), KVT_E_ARGUMENT);
+    assert_int_equal(kvt_flush(NULL), KVT_E_ARGUMENT);
+    yard_close(&y);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_prompt_is_found_but_for_its_last_token),
+        cmocka_unit_test(a_part_that_is_shared_is_copied_when_it_is_written_to),
+        cmocka_unit_test(truncated_tokens_are_not_found),
+        cmocka_unit_test(what_is_computed_twice_is_kept_once),
+        cmocka_unit_test(a_cache_that_forgets_finds_nothing),
+        cmocka_unit_test(pins_hold_what_nobody_uses),
+        cmocka_unit_test(pins_have_a_limit),
+        cmocka_unit_test(pins_leave_room_for_a_sequence),
+        cmocka_unit_test(a_higher_priority_stays_longer),
+        cmocka_unit_test(time_ends_what_nobody_reads),
+        cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
+        cmocka_unit_test(write_through_does_not),
+        cmocka_unit_test(a_step_goes_on_without_what_is_coming),
+        cmocka_unit_test(a_slow_tier_holds_up_no_step),
+        cmocka_unit_test(a_sequence_comes_back_as_it_was),
+        cmocka_unit_test(records_of_a_swap_leave_with_it),
+        cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
+        cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),
+        cmocka_unit_test(wrong_uses_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
