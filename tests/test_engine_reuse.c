@@ -225,6 +225,22 @@ static void test_a_later_engine_finds_in_a_tier_what_an_earlier_one_computed(voi
     }
 }
 
+static void test_what_a_cache_takes_is_known_with_a_tier_too(void **state) {
+    (void)state;
+    kvt_tier *tier = tier_new();
+    kvt_bytes_info without, with;
+    engine_options opt = plain();
+    assert_int_equal(engine_bytes(models[0], &opt, &without), KVT_OK);
+    opt = with_tier(opt, &tier);
+    assert_int_equal(engine_bytes(models[0], &opt, &with), KVT_OK);
+    assert_int_equal(with.bytes_cache, without.bytes_cache);
+    assert_true(with.bytes_total > without.bytes_total); /* what is on its way has buffers */
+    opt.cache_bytes = SIZE_MAX / 4;
+    assert_int_equal(engine_bytes(models[0], &opt, &without), KVT_OK);
+    assert_int_equal(with.bytes_total, without.bytes_total);
+    kvt_tier_close(tier);
+}
+
 static void test_a_tier_gives_nothing_to_other_arithmetic_or_weights(void **state) {
     (void)state;
     int32_t ids[N_PROMPT + N_MORE];
@@ -495,6 +511,7 @@ int main(void) {
         cmocka_unit_test(test_warm_equals_cold_at_every_length),
         cmocka_unit_test(test_other_kinds_of_cache_and_no_sharing_find_nothing),
         cmocka_unit_test(test_a_later_engine_finds_in_a_tier_what_an_earlier_one_computed),
+        cmocka_unit_test(test_what_a_cache_takes_is_known_with_a_tier_too),
         cmocka_unit_test(test_a_tier_gives_nothing_to_other_arithmetic_or_weights),
         cmocka_unit_test(test_what_prompts_have_in_common_is_computed_once),
         cmocka_unit_test(test_what_prompts_have_in_common_is_fetched_once),

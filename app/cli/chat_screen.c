@@ -172,8 +172,8 @@ static parts cost_parts(const chat_session *s, const talk_cost *cost, bool wordy
     uint64_t length = (uint64_t)talk_length(s->talk);
     show_text fetched = show_count((uint64_t)cost->fetched);
     part(&p, "read %s, reused %s%s%s%s", show_count((uint64_t)cost->read).text, show_count((uint64_t)cost->reused).text,
-         cost->fetched ? wordy ? " (" : ", " : "", cost->fetched ? fetched.text : "",
-         cost->fetched ? wordy ? " from the store)" : " stored" : "");
+         cost->fetched ? " (" : "", cost->fetched ? fetched.text : "",
+         cost->fetched ? wordy ? " from the store)" : " stored)" : "");
     part(&p, "first%s %.2f s", wordy ? " word" : "", (double)cost->first_ns / 1e9);
     if (cost->said > 1) part(&p, "%.1f tok/s", per_second((uint64_t)cost->said - 1, cost->rest_ns));
     part(&p, "%s of %s%s", show_count(length).text, show_count((uint64_t)engine_options_of(s->engine)->context).text,

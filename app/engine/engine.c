@@ -61,6 +61,7 @@ static kvt_layer *layers_take(const model *m, size_t *bytes) {
 
 /* What the cache is told. The limit is no wish for more than all sequences at full length. */
 static kvt_options cache_options(const engine_options *from, const kvt_layer *layers, int n_layers) {
+    static const uint8_t any_identity[MODEL_IDENTITY_BYTES]; /* what it takes does not depend on which */
     kvt_bytes_info need;
     kvt_options opt = kvt_options_default();
     opt.kind = from->kind;
@@ -77,6 +78,7 @@ static kvt_options cache_options(const engine_options *from, const kvt_layer *la
     opt.forget = !from->share;
     opt.tiers = from->tiers;
     opt.n_tiers = from->n_tiers;
+    opt.identity = any_identity;
     if (kvt_bytes(&opt, &need) != KVT_OK || need.bytes_cache + need.bytes_hot > from->cache_bytes)
         opt.bytes_max = from->cache_bytes;
     return opt;
