@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include <unistd.h>
+
 #include "engine/engine.h"
+#include "faulty_tier.h"
 #include "subject.h"
 
 enum { BLOCK = 16, N_PROMPT = 90, N_MORE = 3 };
@@ -347,6 +350,20 @@ static void test_what_prompts_have_in_common_is_fetched_once(void **state) {
     crowd_free(&c);
 }
 
+/* Caches that cannot be asked make nobody wait. */
+static void test_other_kinds_of_cache_compute_all_at_once(void **state) {
+    (void)state;
+    crowd c = crowd_of(models[1]);
+    for (int kind = KVT_CONTIGUOUS; kind <= KVT_NONE; kind++) {
+        engine_options opt = plain();
+        opt.kind = (kvt_cache_kind)kind;
+        engine_counters count = crowd_run(&c, opt, false);
+        assert_int_equal(count.positions_computed, N_SEQS * N_PROMPT);
+        assert_int_equal(count.n_steps, 1);
+    }
+    crowd_free(&c);
+}
+
 /* The first one goes away before the common beginning is computed: the others go on, one of them as the first. */
 static void test_whoever_waits_goes_on_when_the_other_one_ends(void **state) {
     (void)state;
@@ -417,6 +434,26 @@ static void test_a_full_cache_stops_nobody_for_ever(void **state) {
     crowd_free(&c);
 }
 
+/* The oldest has what it wants, and stays; the next one finds no room beside it, and the youngest would. */
+static void test_nobody_waits_for_one_that_is_paused(void **state) {
+    (void)state;
+    enum { N_OLDEST = 7 * BLOCK - 1, N_LARGE = 7 * BLOCK, N_SMALL = 2 * BLOCK + 8 };
+    int32_t ids[2][N_LARGE];
+    for (int i = 0; i < 2; i++) ids_make(models[1], (uint64_t)(60 + i), ids[i], N_LARGE);
+    engine_options opt = plain();
+    opt.cache_bytes = bytes_of_blocks(models[1], 10);
+    opt.chunk = 4 * BLOCK;
+    engine *e = engine_for(models[1], opt);
+    add(e, ids[0], N_OLDEST);
+    step_all(e);
+    int large = add(e, ids[1], N_LARGE), small = add(e, ids[1], N_SMALL);
+    assert_int_equal(engine_step(e), KVT_OK);
+    assert_non_null(engine_logits(e, small));
+    assert_null(engine_logits(e, large));
+    assert_int_equal(engine_counted(e).n_paused, 1);
+    engine_close(e);
+}
+
 /* Two that do not fit together: the younger one gives way, and finds its own blocks when it comes back. */
 static void test_what_a_paused_sequence_finds_again_is_counted_apart(void **state) {
     (void)state;
@@ -442,6 +479,72 @@ static void test_what_a_paused_sequence_finds_again_is_counted_apart(void **stat
     assert_true(count.tokens_resumed > 0);
     assert_int_equal(count.tokens_found + count.tokens_fetched, count.tokens_resumed);
     assert_int_equal(engine_stats(e).tokens_resumed, count.tokens_resumed);
+    engine_close(e);
+    kvt_tier_close(tier);
+}
+
+/* ------------------------------------------------------------------------------------------------- bad tiers */
+
+static void test_a_tier_that_misbehaves_changes_no_bit(void **state) {
+    (void)state;
+    crowd c = crowd_of(models[1]);
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        faulty_tier *faulty;
+        kvt_tier *tier = faulty_tier_new(&faulty, &(faulty_options){ .seed = seed });
+        engine_options opt = with_tier(plain(), &tier);
+        opt.chunk = 40;
+        if (seed % 2) opt.cache_bytes = bytes_of_blocks(models[1], 12);
+        crowd_run(&c, opt, true);
+        faulty_set(faulty, (faults){ .fail = 0.2, .tear = 0.2, .lie = 0.2, .forget = 0.1 });
+        for (int i = 0; i < 4; i++) crowd_run(&c, opt, true);
+        kvt_tier_close(tier);
+    }
+    crowd_free(&c);
+}
+
+static void test_a_tier_that_says_nothing_is_not_waited_for(void **state) {
+    (void)state;
+    int32_t ids[N_PROMPT + N_MORE];
+    faulty_tier *faulty;
+    ids_make(models[0], 1, ids, N_PROMPT + N_MORE);
+    rows expected = run_alone(models[0], cold(), ids, N_PROMPT);
+    kvt_tier *tier = faulty_tier_new(&faulty, &(faulty_options){ .seed = 1 });
+    engine_options opt = with_tier(plain(), &tier);
+    free(run_alone(models[0], opt, ids, N_PROMPT).at);
+    engine *e = engine_for(models[0], opt);
+    faulty_shut(faulty);
+    assert_same(run_in(e, ids, N_PROMPT), expected, "a shut gate", 0);
+    assert_int_equal(engine_counted(e).tokens_fetched, 0);
+    assert_int_equal(engine_counted(e).prefill_positions, N_PROMPT);
+    faulty_let_in(faulty);
+    engine_close(e);
+    kvt_tier_close(tier);
+    free(expected.at);
+}
+
+/* A block that is being fetched for a sequence which ended is nobody's, and not free either. */
+static void test_room_that_a_fetch_holds_is_waited_for(void **state) {
+    (void)state;
+    enum { N_ALL = 8 * BLOCK };
+    int32_t ids[N_ALL], other[N_ALL];
+    faulty_tier *faulty;
+    ids_make(models[0], 1, ids, N_ALL);
+    ids_make(models[0], 2, other, N_ALL);
+    kvt_tier *tier = faulty_tier_new(&faulty, &(faulty_options){ .seed = 1, .stall_ns = 300000000 });
+    engine_options opt = with_tier(plain(), &tier);
+    opt.cache_bytes = bytes_of_blocks(models[0], 8);
+    free(run_alone(models[0], opt, ids, N_PROMPT).at);
+    engine *e = engine_for(models[0], opt);
+    faulty_set(faulty, (faults){ .stall = 1 });
+    uint64_t gets = faulty_counts_of(faulty).gets;
+    int seq = add(e, ids, N_PROMPT);
+    while (faulty_counts_of(faulty).gets == gets) assert_int_equal(engine_step(e), KVT_OK);
+    engine_end(e, seq);
+    faulty_set(faulty, (faults){ 0 }); /* but for the one that is on its way */
+    assert_true(engine_stats(e).moves_open > 0);
+    seq = add(e, other, N_ALL);
+    step_all(e);
+    assert_non_null(engine_logits(e, seq));
     engine_close(e);
     kvt_tier_close(tier);
 }
@@ -515,10 +618,15 @@ int main(void) {
         cmocka_unit_test(test_a_tier_gives_nothing_to_other_arithmetic_or_weights),
         cmocka_unit_test(test_what_prompts_have_in_common_is_computed_once),
         cmocka_unit_test(test_what_prompts_have_in_common_is_fetched_once),
+        cmocka_unit_test(test_other_kinds_of_cache_compute_all_at_once),
         cmocka_unit_test(test_whoever_waits_goes_on_when_the_other_one_ends),
         cmocka_unit_test(test_a_sequence_in_the_place_of_another_is_not_waited_for),
         cmocka_unit_test(test_a_full_cache_stops_nobody_for_ever),
+        cmocka_unit_test(test_nobody_waits_for_one_that_is_paused),
         cmocka_unit_test(test_what_a_paused_sequence_finds_again_is_counted_apart),
+        cmocka_unit_test(test_a_tier_that_misbehaves_changes_no_bit),
+        cmocka_unit_test(test_a_tier_that_says_nothing_is_not_waited_for),
+        cmocka_unit_test(test_room_that_a_fetch_holds_is_waited_for),
         cmocka_unit_test(test_progress_is_of_what_is_really_read),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -381,7 +381,7 @@ static int pick(engine *e, int seq, int room) {
 
 /* Fill the step: running sequences first, so that a long prompt does not hold up answers, then prompts. Whoever is left
  * out begins the next one. */
-static int plan_once(engine *e) {
+static int plan(engine *e) {
     int n = e->opt.sequences_max, room = e->rows_max, left_out = -1;
     e->n_picked = 0;
     for (int started = 1; started >= 0; started--) {
@@ -395,12 +395,6 @@ static int plan_once(engine *e) {
     }
     if (left_out >= 0) e->turn = left_out;
     return e->rows_max - room;
-}
-
-/* Where all that there is to compute waits for another sequence which cannot go on, it does not wait. */
-static int plan(engine *e) {
-    int n = plan_once(e);
-    return n == 0 && !reuse_coming(e) && reuse_release(e) ? plan_once(e) : n;
 }
 
 /* The cache is full: the youngest sequence that has a place gives it up, unless it is the only one. */

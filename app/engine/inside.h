@@ -73,7 +73,5 @@ bool reuse_take(engine *e, sequence *s);
 bool reuse_coming(const engine *e);
 /* Wait for it, but only a moment. */
 kvt_status reuse_wait(engine *e);
-/* Nobody waits for another one any more; false: nobody did. */
-bool reuse_release(engine *e);
 
 #endif

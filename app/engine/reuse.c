@@ -1,7 +1,8 @@
 /* reuse.c - what is not computed a second time: a new sequence takes what the cache knows of its beginning, and waits
  * for what is on its way from a tier, or for another sequence that is computing it.
  *
- * A sequence waits only for older ones, so the oldest never does. Leaves computing to engine.c. */
+ * A sequence waits before it has a place, and only for older ones that may go on: so the oldest of those that may go on
+ * never waits. Leaves computing to engine.c. */
 #include <string.h>
 
 #include "base/sys.h"
@@ -11,7 +12,7 @@
 enum { WAIT_MS = 20 };
 
 /* A tier that brings nothing for so long is not waited for: computing goes on with what there is. */
-static const uint64_t PATIENCE_NS = 5000000000;
+static const uint64_t PATIENCE_NS = 2000000000;
 
 /* ---------------------------------------------------------------------------------------- what others compute */
 
@@ -38,29 +39,13 @@ void reuse_begin(engine *e, sequence *s) {
     }
 }
 
-/* Is it still to compute some of the first n tokens, and does nothing hold it up? */
-static bool reads_on(const engine *e, const sequence *s, int n) {
-    return sequence_waits(s) && s->set_aside == NEVER && s->n_tokens >= n && sequence_held(e, s) < n;
-}
-
 bool reuse_follows(const engine *e, sequence *s) {
     if (s->follows == NOBODY) return false;
     const sequence *other = &e->seqs[s->follows];
-    int held = sequence_held(e, s);
-    if (other->born == s->follows_born && reads_on(e, other, s->n_common) && held <= sequence_held(e, other))
-        return true;
-    s->follows = NOBODY;
-    s->asks = e->shares && held < s->n_common;
-    return false;
-}
-
-bool reuse_release(engine *e) {
-    bool any = false;
-    for (int i = 0; i < e->opt.sequences_max; i++) {
-        any = any || (e->seqs[i].alive && e->seqs[i].follows != NOBODY);
-        e->seqs[i].follows = NOBODY;
-    }
-    return any;
+    bool reads_on = other->born == s->follows_born && sequence_waits(other) && other->set_aside == NEVER &&
+                    other->n_tokens >= s->n_common && sequence_held(e, other) < s->n_common;
+    if (!reads_on) s->follows = NOBODY;
+    return reads_on;
 }
 
 /* ------------------------------------------------------------------------------------------ what the cache knows */
