@@ -156,7 +156,7 @@ tests-asan: program tests examples
 	KVTILE=$(OUT)/kvtile MAKE_STORE=$(OUT)/tests/make_store tests/run.sh tests/test_store.sh
 test-tsan: deps-test ## the threaded tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory -j$(JOBS) MODE=tsan CC=$(GCC) tests-tsan
-THREADED := test_thread test_parallel test_attend test_nonfinite test_engine test_seq test_shared test_family test_generate test_tier \
+THREADED := test_thread test_parallel test_attend test_nonfinite test_engine test_engine_reuse test_engine_tiers test_seq test_shared test_family test_generate test_tier \
             test_move test_move_faults
 tests-tsan: $(THREADED:%=$(OUT)/tests/%)
 	KVTILE_QUICK=1 TSAN_OPTIONS=halt_on_error=1 tests/run.sh $^
