@@ -15,8 +15,9 @@ void swap_carve(swap *w, carve *a, const kvt_options *opt) {
     w->pieces = carve_take(a, n, sizeof *w->pieces);
 }
 
+/* Where moves run inline a run is to be the same every time. */
 void swap_open(kvt_cache *c) {
-    if (c->spill.n_tiers > 0) randombytes_buf(c->swap.nonce, sizeof c->swap.nonce);
+    if (c->spill.n_tiers > 0 && !c->mover.inline_) randombytes_buf(c->swap.nonce, sizeof c->swap.nonce);
 }
 
 /* ----------------------------------------------------------------------------------------------- records */
