@@ -243,9 +243,10 @@ bool move_add(kvt_cache *c, const move_job *job) {
     if (slot == MOVE_NONE) return false;
     list_remove(m, &m->unused, slot);
     move_slot *s = &m->slot[slot];
-    *s = (move_slot){.job = *job, .number = m->n_added++};
+    *s = (move_slot){.job = *job, .number = m->n_added++, .open = true};
     m->n_open++;
     m->n_gets += job->kind == MOVE_GET;
+    m->n_drops += job->kind == MOVE_DROP;
     s->job.status = KVT_OK;
     s->job.bytes = 0;
     if (job->kind != MOVE_DROP) {
@@ -282,8 +283,10 @@ bool move_take(kvt_cache *c, move_result *out) {
     if (slot == MOVE_NONE) return false;
     if (out->copied) return true;
     list_add(m, &m->unused, slot);
+    m->slot[slot].open = false;
     m->n_open--;
     m->n_gets -= out->job.kind == MOVE_GET;
+    m->n_drops -= out->job.kind == MOVE_DROP;
     return true;
 }
 
@@ -377,6 +380,17 @@ bool move_wait_copied(kvt_cache *c) {
     while (any_copying(m)) pthread_cond_wait(&m->result, &m->lock);
     pthread_mutex_unlock(&m->lock);
     return was;
+}
+
+bool move_has(const kvt_cache *c, move_kind kind, int tier, const kvt_tier_key *key) {
+    const mover *m = &c->mover;
+    if (kind == MOVE_DROP && m->n_drops == 0) return false;
+    for (int i = 0; i < m->n_slots; i++) {
+        const move_job *job = &m->slot[i].job;
+        if (!m->slot[i].open || job->kind != kind || job->tier != tier) continue;
+        if (memcmp(&job->key, key, sizeof *key) == 0) return true;
+    }
+    return false;
 }
 
 bool move_is_full(const kvt_cache *c) {

@@ -49,6 +49,7 @@ typedef struct move_slot {
     uint64_t number;      /* of all jobs, in the order they came */
     int32_t older, newer; /* neighbours in the one list it is in */
     bool copied, done, cancelled; /* what is to be told of it */
+    bool open;                    /* the owner's */
 } move_slot;
 
 /* What one mover works on. */
@@ -73,7 +74,7 @@ typedef struct mover {
     move_lane lane[MOVE_TIERS_MAX];
     /* The owner's. */
     move_list unused;
-    int n_open, n_gets;
+    int n_open, n_gets, n_drops;
     uint64_t n_added;
     /* Under the lock, as the queues and what is to be told of a job. It is held only to move a job from one list to
      * another, so the owner may take it at any time. */
@@ -118,6 +119,8 @@ bool move_wait(kvt_cache *c, int timeout_ms, bool any);
 bool move_wait_copied(kvt_cache *c);
 int move_n_open(const kvt_cache *c);
 int move_n_gets(const kvt_cache *c);
+/* Is such a job open for this record? Until a drop is through, what is there is not to be found. */
+bool move_has(const kvt_cache *c, move_kind kind, int tier, const kvt_tier_key *key);
 bool move_is_full(const kvt_cache *c); /* moves_max jobs are open */
 
 /* Run the oldest job of a tier here and now, where there are no threads; false: it has none. */

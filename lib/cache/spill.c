@@ -155,17 +155,25 @@ void spill_put(kvt_cache *c, int block) {
     c->prefix.state[block] |= PREFIX_WRITTEN;
     for (int i = 0; i < s->n_tiers; i++) {
         kvt_tier_key key = spill_key(c, &c->prefix.key[block]);
-        if (s->tier[i]->ops.has(s->tier[i]->ctx, &key)) continue;
+        if (s->tier[i]->ops.has(s->tier[i]->ctx, &key) && !move_has(c, MOVE_DROP, i, &key)) continue;
         move_job job = job_of(c, MOVE_PUT, block, i);
         if (move_add(c, &job)) pool_lease(&c->pool, block);
         else c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
     }
 }
 
+static move_job drop_of(int tier, const kvt_tier_key *address) {
+    return (move_job){.kind = MOVE_DROP, .tier = tier, .block = MOVE_NONE, .key = *address};
+}
+
+/* Where too much is on its way, it is done here, behind what writes it. */
 void spill_drop(kvt_cache *c, int block, int tier) {
-    move_job job = job_of(c, MOVE_DROP, block, tier);
-    job.block = MOVE_NONE;
-    move_add(c, &job);
+    kvt_tier *t = c->spill.tier[tier];
+    kvt_tier_key address = spill_key(c, &c->prefix.key[block]);
+    move_job job = drop_of(tier, &address);
+    if (move_add(c, &job)) return;
+    while (move_has(c, MOVE_PUT, tier, &address) && move_wait(c, -1, true)) spill_drain(c);
+    t->ops.drop(t->ctx, &address);
 }
 
 /* -------------------------------------------------------------------------------------------- fetching */
@@ -188,7 +196,7 @@ int spill_find(kvt_cache *c, const block_key *key, kvt_miss *why) {
     spill *s = &c->spill;
     kvt_tier_key address = spill_key(c, key);
     for (int i = 0; i < s->n_tiers; i++) {
-        if (!s->tier[i]->ops.has(s->tier[i]->ctx, &address)) continue;
+        if (!s->tier[i]->ops.has(s->tier[i]->ctx, &address) || move_has(c, MOVE_DROP, i, &address)) continue;
         if (!is_slow(s, c, i)) return i;
         *why = KVT_MISS_TIER_SLOW;
     }
@@ -222,10 +230,15 @@ static void put_done(kvt_cache *c, const move_result *r) {
     n->bytes_put += r->job.bytes;
 }
 
+/* Nobody is to try it again. If moves are all open it may be tried. */
+static void drop_bad(kvt_cache *c, const move_job *job) {
+    move_job drop = drop_of(job->tier, &job->key);
+    move_add(c, &drop);
+}
+
 /* A record that is no longer there has left; whatever else is wrong with it, the tier is bad. */
 static void get_failed(kvt_cache *c, const move_job *job) {
     c->spill.counts.n_gets_failed++;
-    if (job->status == KVT_E_CORRUPT) spill_drop(c, job->block, job->tier);
     match_failed(c, job->block, job->status == KVT_MISS ? KVT_MISS_EVICTED : KVT_MISS_TIER_BAD);
 }
 
@@ -236,6 +249,7 @@ static void get_done(kvt_cache *c, const move_result *r) {
     if (wanted && r->cancelled) prefix_forget(c, block);
     else if (wanted && r->job.status != KVT_OK) get_failed(c, &r->job);
     else if (wanted) prefix_arrive(c, block);
+    if (!r->cancelled && r->job.status == KVT_E_CORRUPT) drop_bad(c, &r->job);
     if (!r->cancelled && r->job.status == KVT_OK) {
         n->n_gets++;
         n->bytes_got += r->job.bytes;
