@@ -219,6 +219,7 @@ void spill_give_up(kvt_cache *c, int block) {
 
 static void put_done(kvt_cache *c, const move_result *r) {
     spill_counts *n = &c->spill.counts;
+    if (r->cancelled && prefix_knows(&c->prefix, r->job.block)) c->prefix.state[r->job.block] |= PREFIX_WRITTEN;
     if (r->copied || r->cancelled) block_unlease(c, r->job.block);
     if (r->cancelled) n->n_puts_skipped++;
     if (r->copied || r->cancelled) return;
@@ -270,10 +271,12 @@ void spill_drain(kvt_cache *c) {
 bool spill_take_back(kvt_cache *c) {
     enum { A_FEW = 4 };
     if (c->spill.n_tiers == 0) return false;
-    int n_idle = c->pool.n_idle;
-    move_cancel_puts(c, A_FEW);
-    spill_drain(c);
-    if (c->pool.n_idle > n_idle) return true;
+    int n_idle = c->pool.n_idle, n_cancelled;
+    do { /* the newest may be of blocks that sequences use */
+        n_cancelled = move_cancel_puts(c, A_FEW);
+        spill_drain(c);
+        if (c->pool.n_idle > n_idle) return true;
+    } while (n_cancelled > 0);
     return move_wait_copied(c) && (spill_drain(c), c->pool.n_idle > n_idle);
 }
 
