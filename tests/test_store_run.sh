@@ -79,6 +79,7 @@ check "nothing to say of it" test "$(grep -cE '^  (found|store)' "$dir/err")" = 
 
 # ---- Damage: every record cut short, every record with one bit turned, gone altogether.
 asks "whole" -p "$text"
+cp "$dir/out" "$dir/whole.json"
 mv "$dir/logits" "$dir/cold"
 damaged() { # damaged NAME: what the folder's records are now is no help, and no harm
     status 0 "$1" "$kvtile" run -m $talkative -n 6 --json --logits "$dir/logits" -p "$text" --store "$dir/bf16"
@@ -108,6 +109,12 @@ for size in 64K 100K 1M; do
     check "at most $size" test "$(du -s --block-size=1 "$dir/small/v1" | cut -f 1)" -le $(($(numfmt --from=iec $size) + 65536))
     says "o['store']['bytes'] <= $(numfmt --from=iec $size)" "at most $size"
 done
+
+# ---- Trouble later on: no file may be as large as a record, so none is kept; one warning, and the answer is there.
+short() { (trap '' XFSZ; ulimit -f 4; "$kvtile" run -m $talkative -n 6 --json -p "$text" --store "$dir/short"); }
+status 0 "records that cannot be written" short
+says "o['tokens'] == json.load(open('$dir/whole.json'))['tokens'] and o['store']['written'] == 0" "records that cannot be written"
+check "one warning: $(cat "$dir/err")" test "$(grep -c '^kvtile: warning: ' "$dir/err") $(wc -l <"$dir/err")" = "1 1"
 
 # ---- Stores that cannot be used: one line, and nothing on stdout.
 with() { "$kvtile" run -m $talkative -p Hi -n 2 --store "$1"; }
