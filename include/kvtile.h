@@ -433,8 +433,9 @@ typedef struct kvt_match_result {
 KVT_API kvt_status kvt_match(kvt_cache *cache, kvt_seq seq, const int32_t *tokens, int n_tokens,
                              const kvt_match_options *opt, kvt_match_result *out);
 
-/* Hold the known blocks of this beginning, which then cannot leave, until kvt_unpin of the same tokens; both count.
- * *n_pinned: tokens that are held. KVT_FULL: options.pinned_bytes_max is reached; nothing changed. */
+/* Hold the known blocks of this beginning, which then cannot leave; both count. *n_pinned: tokens that are held, which
+ * are what kvt_unpin is to be given: of further ones, which have become known since, others may hold the blocks.
+ * KVT_FULL: options.pinned_bytes_max is reached; nothing changed. */
 KVT_API kvt_status kvt_pin(kvt_cache *cache, const int32_t *tokens, int n_tokens, int *n_pinned);
 KVT_API kvt_status kvt_unpin(kvt_cache *cache, const int32_t *tokens, int n_tokens);
 

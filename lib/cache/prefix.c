@@ -223,6 +223,7 @@ void prefix_pin(kvt_cache *c, int block) {
         p->n_pinned_hot += is_hot(c, block);
     }
     evict_pin(&p->evict, p->entry_of[block]);
+    p->state[block] |= PREFIX_PROVEN;
 }
 
 void prefix_unpin(kvt_cache *c, int block) {

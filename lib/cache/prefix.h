@@ -20,8 +20,8 @@
 /* Of a block that has an entry. */
 enum {
     PREFIX_COMING = 1, /* its bytes are on their way from a tier */
-    PREFIX_PROVEN = 2, /* a sequence that held it has ended, or another one found it: it is no longer one's own to take
-                          back by truncating */
+    PREFIX_PROVEN = 2, /* a sequence that held it has ended, another one found it, or it was pinned: it is no longer
+                          one's own to take back by truncating */
     PREFIX_WRITTEN = 4 /* it was handed to the tiers: not again, whatever became of it */
 };
 

@@ -158,6 +158,7 @@ static bool tail_is_shared(const kvt_cache *c, const step_entry *e) {
 static void tail_own(kvt_cache *c, const step_entry *e) {
     int tail = *tail_of(c, e);
     if (pool_holders(&c->pool, tail) > 1 || prefix_goes_on(&c->prefix, tail)) return;
+    if (prefix_is_pinned(&c->prefix, tail)) return;
     prefix_forget(c, tail);
 }
 
