@@ -74,7 +74,7 @@ FUZZERS := $(FUZZ_SRC:tests/%.c=$(OUT)/tests/%)
 FUZZ_LIB_OBJ := $(OUT)/tests/gguf_writer.o $(OUT)/tests/spoken.o
 
 # ------------------------------------------------------------------------------------------------ targets
-.PHONY: all lib program examples tests deps deps-test model run test test-quick test-asan tests-asan test-tsan tests-tsan \
+.PHONY: all lib program examples tests deps deps-test model run test test-quick sim test-asan tests-asan test-tsan tests-tsan \
         fuzz fuzz-all valgrind bench-layout tidy man install uninstall clean help
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -144,6 +144,9 @@ test: deps-test ## the same set-up, then every test
 	tests/run.sh tests/tidy.sh tests/install.sh $(sort $(wildcard tests/test_*.sh)) $(TESTS)
 test-quick: all tests ## no set-up, no programs over ten seconds
 	tests/run.sh tests/tidy.sh $(filter-out %/test_vectors %/test_engine %/test_shared,$(TESTS))
+
+sim: $(OUT)/tests/test_reuse_sim ## SIM_OPS (1,000,000) random operations on a cache that shares, over tiers that fail
+	SIM_OPS=$${SIM_OPS:-1000000} $<
 
 # The sanitizers run on the tiny models where the real one would take minutes: KVTILE_QUICK leaves the real one out. With GCC:
 # clang takes minutes for each kernel with all its accesses instrumented.
