@@ -1,9 +1,10 @@
 /* embed.c - kvtile in another program: a toy model on top of kvtile.h alone.
  *
- *     cc examples/embed.c -lkvtile -o embed && ./embed
+ *     cc examples/embed.c -lkvtile -o embed && ./embed && ./embed FOLDER && ./embed FOLDER
  *
  * The model is two layers of attention with random weights, 32 words, and no sense. What it shows is the use of the
- * cache: a prompt in one step, an answer token by token, a fork that answers differently, and what they share. */
+ * cache: a prompt in one step, an answer token by token, a fork that answers differently, a prompt that begins like one
+ * that was computed, and what they share. With a folder, the second run finds there what the first has computed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -72,6 +73,18 @@ static int step(kvt_cache *cache, kvt_seq seq, const int32_t *tokens, int n) {
     return best;
 }
 
+/* A prompt, less what is known of it: of another sequence, or in the folder. Returns the word that follows. */
+static int begin(kvt_cache *cache, kvt_seq seq, const int32_t *prompt, int n) {
+    kvt_match_result hit;
+    check(kvt_match(cache, seq, prompt, n, NULL, &hit), "kvt_match");
+    while (hit.n_coming > 0) { /* a server would let other sequences go on meanwhile */
+        check(kvt_wait(cache, -1), "kvt_wait");
+        check(kvt_match(cache, seq, prompt, n, NULL, &hit), "kvt_match");
+    }
+    printf("of a prompt of %d tokens %d are known (%s)\n", n, hit.n_tokens, kvt_miss_name(hit.reason));
+    return step(cache, seq, prompt + hit.n_tokens, n - hit.n_tokens);
+}
+
 /* n words more, each computed from the one before and from what the cache keeps. */
 static void answer(kvt_cache *cache, kvt_seq seq, int32_t word, int n) {
     for (int i = 0; i < n; i++) word = step(cache, seq, &word, 1);
@@ -93,7 +106,7 @@ static void print_stats(kvt_cache *cache) {
            s.blocks_used, s.blocks_shared);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     weights_make(embedding[0], N_WORDS * WIDTH, 1);
     weights_make(place[0], ROWS_MAX * WIDTH, 1);
     weights_make(wq[0][0], N_LAYERS * WIDTH * WIDTH, 0.3f);
@@ -112,15 +125,24 @@ int main(void) {
     options.tokens_max = ROWS_MAX;
     options.block_tokens = 16;
     options.log = print_log;
+
+    /* Where blocks outlive this process. What keys and values depend on must be in the identity: here the weights are
+     * always the same, so their name will do; of a real model it is a hash of them. */
+    static const uint8_t identity[32] = "the toy model of embed.c";
+    kvt_tier *tier = NULL;
+    if (argc > 1) check(kvt_tier_disk(&tier, argv[1], 1 << 20, print_log, NULL), argv[1]);
+    options.identity = identity;
+    options.tiers = &tier;
+    options.n_tiers = argc > 1;
     kvt_cache *cache;
     check(kvt_open(&cache, &options), "kvt_open");
 
     /* A prompt of 20 tokens in one step, then an answer of 8. */
     int32_t prompt[20];
     for (int i = 0; i < 20; i++) prompt[i] = i % 5;
-    kvt_seq first, second;
+    kvt_seq first, second, third;
     check(kvt_seq_new(cache, &first), "kvt_seq_new");
-    int word = step(cache, first, prompt, 20);
+    int word = begin(cache, first, prompt, 20);
     answer(cache, first, word, 8);
 
     /* The same prompt, answered from another first word, without computing it again. */
@@ -128,11 +150,19 @@ int main(void) {
     check(kvt_seq_truncate(cache, second, 20), "kvt_seq_truncate");
     answer(cache, second, (word + 1) % N_WORDS, 8);
 
+    /* Another prompt, that goes on otherwise behind 18 tokens: the full block of them is taken as it lies. */
+    prompt[18] = 31;
+    check(kvt_seq_new(cache, &third), "kvt_seq_new");
+    answer(cache, third, begin(cache, third, prompt, 20), 8);
+
     print_tokens(cache, "first:", first);
     print_tokens(cache, "second:", second);
+    print_tokens(cache, "third:", third);
     print_stats(cache);
     check(kvt_seq_free(cache, first), "kvt_seq_free");
     check(kvt_seq_free(cache, second), "kvt_seq_free");
-    kvt_close(cache);
+    check(kvt_seq_free(cache, third), "kvt_seq_free");
+    kvt_close(cache); /* writes what is still to be written */
+    kvt_tier_close(tier);
     return 0;
 }

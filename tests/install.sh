@@ -29,6 +29,12 @@ flags=$(pkg-config --cflags kvtile)
 cc -std=c11 $flags examples/embed.c -o "$root/shared" $(pkg-config --libs kvtile)
 LD_LIBRARY_PATH=$prefix/lib "$root/shared" >"$root/shared.txt"
 ok
+for run in 1 2; do LD_LIBRARY_PATH=$prefix/lib "$root/shared" "$root/store" >"$root/store$run.txt"; done
+head -n 1 "$root/store1.txt" | grep -q '20 tokens 0 are known (cold)'
+head -n 1 "$root/store2.txt" | grep -q '20 tokens 16 are known'
+cmp <(tail -n 4 "$root/store1.txt") <(tail -n 4 "$root/shared.txt")
+cmp <(tail -n 4 "$root/store2.txt") <(tail -n 4 "$root/shared.txt")
+ok
 cc -std=c11 $flags examples/embed.c -o "$root/static" "$prefix/lib/libkvtile.a" $(PKG_CONFIG_SYSROOT_DIR= pkg-config --libs libsodium libxxhash) -pthread
 "$root/static" >"$root/static.txt"
 cmp "$root/shared.txt" "$root/static.txt"
