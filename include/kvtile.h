@@ -428,8 +428,8 @@ typedef struct kvt_match_result {
 /* Give a sequence the longest known beginning of `tokens`, but at most n_tokens - 1 of them, since the last one's
  * logits have to be computed. What the sequence has already must be the beginning of tokens (KVT_E_ARGUMENT); an empty
  * one is the usual case. opt NULL: all 0. Blocks in tiers are fetched in the background, as far as blocks are free; the
- * next call takes those that have come. A step over a sequence whose blocks are still coming goes on without them.
- * Never KVT_FULL. Not during a step. */
+ * next call takes those that have come, as far as it asks for the same tokens. A step over a sequence whose blocks are
+ * still coming goes on without them. Never KVT_FULL. Not during a step. */
 KVT_API kvt_status kvt_match(kvt_cache *cache, kvt_seq seq, const int32_t *tokens, int n_tokens,
                              const kvt_match_options *opt, kvt_match_result *out);
 

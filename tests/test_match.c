@@ -136,6 +136,24 @@ static void what_is_computed_twice_is_kept_once(void **state) {
     kvt_close(c);
 }
 
+/* Of what a sequence missed before it was forked, the fork knows nothing: it is counted where it was asked for. */
+static void a_fork_counts_for_itself(void **state) {
+    (void)state;
+    kvt_options opt = options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c), fork;
+    assert_int_equal(match(c, s, 100, 40).reason, KVT_MISS_COLD);
+    assert_int_equal(kvt_seq_fork(c, s, &fork), KVT_OK);
+    leave_behind(c, 100, 40);
+    assert_int_equal(match(c, s, 100, 40).n_found, 32);
+    assert_int_equal(match(c, fork, 100, 40).n_found, 32);
+    kvt_stats n = stats_of(c);
+    assert_int_equal(n.tokens_missed[KVT_MISS_COLD], 0);
+    assert_int_equal(n.tokens_missed[KVT_MISS_SHORT], 2 * 8);
+    assert_int_equal(n.tokens_asked, 2 * 40);
+    kvt_close(c);
+}
+
 static void a_cache_that_forgets_finds_nothing(void **state) {
     (void)state;
     kvt_options opt = options(4, 0);
@@ -511,6 +529,7 @@ int main(void) {
         cmocka_unit_test(a_part_that_is_shared_is_copied_when_it_is_written_to),
         cmocka_unit_test(truncated_tokens_are_not_found),
         cmocka_unit_test(what_is_computed_twice_is_kept_once),
+        cmocka_unit_test(a_fork_counts_for_itself),
         cmocka_unit_test(a_cache_that_forgets_finds_nothing),
         cmocka_unit_test(pins_hold_what_nobody_uses),
         cmocka_unit_test(pins_have_a_limit),

@@ -285,6 +285,22 @@ static void texts_of_a_space_end(void **state) {
     assert_int_equal(about_read(bytes, RECORD_ABOUT_BYTES + 1, &got), KVT_E_CORRUPT);
 }
 
+/* What is read is what keys are made with: of so many tokens and no more. */
+static void blocks_of_a_space_have_a_size(void **state) {
+    static const uint32_t none[] = {0, RECORD_TOKENS_MAX + 1, 4096, INT32_MAX, (uint32_t)INT32_MAX + 1, UINT32_MAX};
+    (void)state;
+    record_about a = about_sample(), got;
+    uint8_t bytes[RECORD_ABOUT_BYTES];
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        a.block_tokens = none[i];
+        about_write(&a, bytes);
+        assert_int_equal(about_read(bytes, sizeof bytes, &got), KVT_E_CORRUPT);
+    }
+    a.block_tokens = RECORD_TOKENS_MAX;
+    about_write(&a, bytes);
+    assert_int_equal(about_read(bytes, sizeof bytes, &got), KVT_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_is_where_the_format_says),
@@ -298,6 +314,7 @@ int main(void) {
         cmocka_unit_test(a_whole_record_that_is_another_one_is_refused),
         cmocka_unit_test(what_is_said_of_a_space_comes_back),
         cmocka_unit_test(texts_of_a_space_end),
+        cmocka_unit_test(blocks_of_a_space_have_a_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

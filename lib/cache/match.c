@@ -135,6 +135,19 @@ static bool in_part(const look *l, int i) {
     return !l->c->layout.sealing || i < l->c->layout.n_first;
 }
 
+/* What an earlier call waits for is waited for as far as this one asks for the same. */
+static void wait_for_wanted(look *l) {
+    const seq *s = l->s;
+    size_t size = (size_t)size_of(l->c), bytes = size * sizeof *l->tokens;
+    int n = 0;
+    for (; n < s->search.n_coming; n++) {
+        int i = s->n_blocks + n;
+        if ((size_t)(i + 1) * size > (size_t)l->n) break;
+        if (memcmp(pool_tokens(&l->c->pool, s->table[i]), l->tokens + (size_t)i * size, bytes) != 0) break;
+    }
+    match_abandon(l->c, l->s, n);
+}
+
 /* Those that were waited for and have come. One that is the end of the prompt is not taken whole: take_part finds it
  * among what is known. */
 static void take_arrived(look *l) {
@@ -157,6 +170,7 @@ static bool fetch(look *l, int i, int tier) {
     seq *s = l->s;
     bool hot = c->layout.sealing && i < c->layout.n_first;
     if (!room_make(c, 1, hot)) return false;
+    if (i != s->n_blocks + s->search.n_coming) return false; /* one before it has failed meanwhile */
     int block = pool_take(&c->pool);
     size_t n = (size_t)size_of(c);
     memcpy(pool_tokens(&c->pool, block), l->tokens + (size_t)i * n, n * sizeof *l->tokens);
@@ -260,6 +274,7 @@ static void look_for(look *l) {
     seq *s = l->s;
     spill_drain(c);
     prefix_expire(c);
+    wait_for_wanted(l);
     path_open(l);
     begin_reading(l);
     take_arrived(l);

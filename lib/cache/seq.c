@@ -114,6 +114,7 @@ static void seq_share(kvt_cache *c, const seq *from, seq *to) {
     to->length = from->length;
     to->search = from->search;
     to->search.n_coming = 0;
+    to->search.n_asked = from->length; /* what is missed further on is counted, once */
     if (to->n_blocks) {
         store_copy(c, (store_copies){from->table, to->table, n});
         return;

@@ -167,5 +167,6 @@ kvt_status about_read(const uint8_t *payload, size_t n, record_about *out) {
     get_bytes(&c, out->identity, sizeof out->identity);
     get_bytes(&c, out->layout, sizeof out->layout);
     get_bytes(&c, out->text, sizeof out->text);
-    return out->text[RECORD_ABOUT_TEXT - 1] == 0 ? KVT_OK : KVT_E_CORRUPT;
+    const int is_known = out->block_tokens >= 1 && out->block_tokens <= RECORD_TOKENS_MAX;
+    return is_known && out->text[RECORD_ABOUT_TEXT - 1] == 0 ? KVT_OK : KVT_E_CORRUPT;
 }

@@ -52,7 +52,7 @@ typedef struct record_about {
 } record_about;
 
 void about_write(const record_about *about, uint8_t out[RECORD_ABOUT_BYTES]);
-/* KVT_E_CORRUPT: of another length, or its text does not end. */
+/* KVT_E_CORRUPT: of another length, of blocks that there are not, or its text does not end. */
 kvt_status about_read(const uint8_t *payload, size_t n, record_about *out);
 
 #endif
