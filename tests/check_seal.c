@@ -238,7 +238,7 @@ static void test_paths_agree_on_many_tokens(void **state) {
 
 /* Numbers and scale of one token by section 8, from the levels alone; elements less the centroid. */
 static double encoded(const kv_format *f, const double *x, int n, double *number) {
-    static const double tries[5][3] = {[2] = {0.4, 0.5, 0.6}, [3] = {0.7, 0.8, 0.9}, [4] = {0.8, 0.9, 1}};
+    static const double tries[8][3] = {[2] = {0.4, 0.5, 0.6}, [3] = {0.7, 0.8, 0.9}, [4] = {0.8, 0.9, 1}};
     double most = 0, best = INFINITY, best_scale = 0;
     for (int i = 0; i < n; i++) most = fmax(most, fabs(x[i]));
     if (f->bits == 8) {
@@ -327,6 +327,20 @@ static void test_float8_is_nearest(void **state) {
             guard_free(record);
             block_free(&b);
         }
+}
+
+/* A code is made of a size and a sign, so the halves of a table are mirrored; the scales tried end at 127. */
+static void test_levels_are_mirrored(void **state) {
+    (void)state;
+    for (int format = 0; format < N_KV_FORMATS; format++) {
+        const kv_format *f = kv_format_of(format);
+        const int n = f->level ? 1 << f->bits : 0;
+        assert_true(n ? f->level[n - 1] == 127 : f->kind != KV_CODES || f->bits == 8);
+        for (int i = 0; i < n; i++) {
+            assert_true(i == 0 || f->level[i] > f->level[i - 1]);
+            assert_int_equal(f->level[i], -f->level[n - 1 - i]);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------------------------- what always holds */
@@ -483,6 +497,7 @@ int main(void) {
         cmocka_unit_test(test_paths_agree_on_many_tokens),
         cmocka_unit_test(test_codes_are_those_of_the_contract),
         cmocka_unit_test(test_float8_is_nearest),
+        cmocka_unit_test(test_levels_are_mirrored),
         cmocka_unit_test(test_errors_are_within_bounds),
         cmocka_unit_test(test_scales_are_finite_and_padding_is_zero),
         cmocka_unit_test(test_the_centroid_takes_what_tokens_share),

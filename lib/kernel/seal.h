@@ -15,8 +15,9 @@
 #define SEAL_NONE 0x7fc0          /* scale of a token with an element that is not finite */
 
 enum {
-    SEAL_LEVELS = 8, /* sizes of level that a format has at most */
-    SEAL_TRIES = 3,  /* scales that a token is tried with */
+    SEAL_BITS_MOST = 4,                      /* of a code that is a place among levels */
+    SEAL_LEVELS = 1 << SEAL_BITS_MOST >> 1, /* sizes of level that a format has at most */
+    SEAL_TRIES = 3,                          /* scales that a token is tried with */
     SEAL_BF16_MOST = 0x7f7f0000,
     SEAL_F32_MOST = 0x7f7fffff,
     SEAL_E4M3_MOST = 448,
@@ -25,7 +26,7 @@ enum {
 
 /* Levels of a token's largest element to try: where it lies in the distribution of the token's elements differs from
  * token to token. Levels above 127 are cut to that one. By bits of a code. */
-static const float seal_try[5][SEAL_TRIES] = {
+static const float seal_try[SEAL_BITS_MOST + 1][SEAL_TRIES] = {
     [2] = {127 / 0.4f, 127 / 0.5f, 127 / 0.6f},
     [3] = {127 / 0.7f, 127 / 0.8f, 127 / 0.9f},
     [4] = {127 / 0.8f, 127 / 0.9f, 127},
@@ -92,5 +93,9 @@ static inline float seal_scale_near(float scale) {
     static void seal_k_##NAME(const seal_args *a) { seal(FORMAT, BITS, 1, a); } \
     static void seal_v_##NAME(const seal_args *a) { seal(FORMAT, BITS, 0, a); }
 #define SEAL_ROW(NAME, FORMAT, BITS) k->seal_k[FORMAT] = seal_k_##NAME, k->seal_v[FORMAT] = seal_v_##NAME;
+#define SEAL_FITS(NAME, FORMAT, BITS) \
+    _Static_assert((BITS) == 8 || (BITS) <= SEAL_BITS_MOST, #NAME " has more levels than sealing looks for");
+
+KV_CODES_EACH(SEAL_FITS)
 
 #endif

@@ -458,22 +458,28 @@ def sealed(kind, keys, block):
     return m, tokens
 
 
+def planes(kind):
+    return [n for n in (8, 4, 2, 1) if BITS[kind] & n]
+
+
+def plane_bytes(n, pad):
+    return -(-pad * 16 * n // 8 // 64) * 64
+
+
 def put_code(kind, tile, pad, keys, token, dim, code):
     """As the picture in lib/format/format.h has it."""
     step, quad, group, groups = dim // 4, token // 4, dim // 16, pad // 16
-    byte = token * 4 + dim % 4 if keys else dim % 16 * 4 + token % 4
-    bits = BITS[kind]
-    if bits == 8:
-        tile[(step if keys else quad * groups + group) * 64 + byte] |= code & 255
-    elif bits == 4:
-        line = step // 2 if keys else quad // 2 * groups + group
-        tile[line * 64 + byte] |= code << 4 * ((step if keys else quad) % 2)
-    else:
-        tile[(step // 4 if keys else group) * 64 + byte] |= (code & 3) << 2 * ((step if keys else quad) % 4)
-        if bits == 3:
-            low = -(-pad * 4 // 64) * 64
-            line, bit = (step // 8, step % 8) if keys else (group // 2, 4 * (group % 2) + quad)
-            tile[low + line * 64 + byte] |= code >> 2 << bit
+    at = token * 4 + dim % 4 if keys else dim % 16 * 4 + token % 4
+    for n in planes(kind):
+        if keys:
+            line, place = divmod(step, 8 // n)
+        elif n == 1:
+            line, place = group // 2, 4 * (group % 2) + quad
+        else:
+            line, place = quad // (8 // n) * groups + group, quad % (8 // n)
+        tile[at + line * 64] |= (code & (1 << n) - 1) << n * place
+        code >>= n
+        at += plane_bytes(n, pad)
 
 
 def lines(data):
@@ -488,10 +494,9 @@ def halves(xs):
 def record(kind, keys, block):
     m, tokens = sealed(kind, keys, block)
     pad = len(block[0])
-    planes = (2, 1) if BITS[kind] == 3 else (BITS[kind],)
     data = b""
     for first in range(0, len(block), TILE):
-        tile = bytearray(sum(-(-pad * 16 * n // 8 // 64) * 64 for n in planes))
+        tile = bytearray(sum(plane_bytes(n, pad) for n in planes(kind)))
         for t, (codes, _) in enumerate(tokens[first : first + TILE]):
             for d, code in enumerate(codes):
                 put_code(kind, tile, pad, keys, t, d, code)
