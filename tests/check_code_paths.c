@@ -183,7 +183,9 @@ static void run_scores(const kernels *k, const scene *s, float centre[][ATTN_ROW
     k->code_qk[s->format](&(code_qk_args){.k_tile = (const void *const *)s->tile,
                                           .k_scale = (const uint16_t *const *)s->scale,
                                           .centre = rows,
+                                          .n_heads = 1,
                                           .n_tiles = s->n_tiles,
+                                          .group = s->n_tiles,
                                           .dim = s->dim,
                                           .row = s->row,
                                           .n_rows = s->n_rows,
@@ -203,7 +205,9 @@ static void run_values(const kernels *k, const scene *s, float *to) {
     for (int r = 0; r < s->n_rows; r++)
         k->code_weigh(s->p + r * TILE, (const uint16_t *const *)s->scale, s->n_tiles, s->row + r, p);
     k->code_pv[s->format](&(code_pv_args){.v_tile = (const void *const *)s->tile,
+                                          .n_heads = 1,
                                           .n_tiles = s->n_tiles,
+                                          .group = s->n_tiles,
                                           .dim = s->dim,
                                           .row = s->row,
                                           .n_rows = s->n_rows,

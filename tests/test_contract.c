@@ -487,7 +487,9 @@ static void scores_meet(const json_t *vector, const sealable *b, uint64_t *seed)
     k->code_qk[b->format](&(code_qk_args){.k_tile = tiles_in(b, tile),
                                           .k_scale = (const uint16_t *const[]){scales, scales + TILE},
                                           .centre = (const float *const[]){centre, centre},
+                                          .n_heads = 1,
                                           .n_tiles = 2,
+                                          .group = 2,
                                           .dim = b->dim,
                                           .n_rows = ROWS_MET,
                                           .q = &whole,
@@ -516,7 +518,9 @@ static void values_meet(const json_t *vector, const sealable *b, uint64_t *seed)
     const uint64_t fp = fp_enter();
     for (int r = 0; r < ROWS_MET; r++) k->code_weigh(p[0][r], scale, 2, r, &whole);
     k->code_pv[b->format](&(code_pv_args){.v_tile = tiles_in(b, tile),
+                                          .n_heads = 1,
                                           .n_tiles = 2,
+                                          .group = 2,
                                           .dim = b->dim,
                                           .n_rows = ROWS_MET,
                                           .p = &whole,

@@ -170,7 +170,8 @@ static void score_rows(int format, const sealed_keys *keys, const float *q, cons
     kernel->code_centre(keys->centroid, N_KEYS / TILE / BLOCK, DIM, rotated[0], ATTN_ROWS, centre[0]);
     for (int i = 0; i < N_KEYS / TILE; i++) centre_of[i] = centre[i / BLOCK];
     kernel->code_qk[format](&(code_qk_args){.k_tile = keys->tile, .k_scale = keys->scale, .centre = centre_of,
-                                            .n_tiles = N_KEYS / TILE, .dim = DIM, .n_rows = ATTN_ROWS, .q = &codes,
+                                            .n_heads = 1, .n_tiles = N_KEYS / TILE,
+                                            .group = N_KEYS / TILE, .dim = DIM, .n_rows = ATTN_ROWS, .q = &codes,
                                             .s = s[0][0], .ahead = {keys->tile, 0}});
     for (int r = 0; r < ATTN_ROWS; r++)
         for (int t = 0; t < N_KEYS; t++) score[r * N_KEYS + t] = s[t / TILE][r][t % TILE];

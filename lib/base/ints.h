@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 static inline int int_least(int a, int b) { return a < b ? a : b; }
+static inline int int_most(int a, int b) { return a > b ? a : b; }
 static inline size_t size_least(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t size_most(size_t a, size_t b) { return a > b ? a : b; }
 /* n 0 or more, n + by an int. */

@@ -68,11 +68,21 @@ static const void **hot_add(const walk *w, const side *s, span step, const void 
     return pairs_add(w, s, hot.run[1], pairs_add(w, s, hot.run[0], to));
 }
 
+/* Tiles in codes of some heads. */
+static const void **heads_add(const walk *w, const side *s, span heads, span tiles, const void **to) {
+    const int group = sealed_group(w, s, tiles);
+    for (int from = tiles.first; from < tiles.end; from += group) {
+        for (int h = heads.first; h < heads.end; h++) {
+            for (int t = from; t < int_least(from + group, tiles.end); t++) *to++ = s->tile[h * SEGMENT_TILES + t];
+        }
+    }
+    return to;
+}
+
 static const void **codes_add(const walk *w, const side *s, span step, const void **to) {
     const span tiles = span_cut(step, s->codes);
-    for (int h = 0; h < w->seg->n_heads; h++) {
-        for (int t = tiles.first; t < tiles.end; t++) *to++ = s->tile[h * SEGMENT_TILES + t];
-    }
+    const int n_heads = sealed_heads(w, s);
+    for (int h = 0; h < w->seg->n_heads; h += n_heads) to = heads_add(w, s, (span){h, h + n_heads}, tiles, to);
     return to;
 }
 
@@ -259,5 +269,7 @@ void attn_segment_run(const kernels *k, const attn_segment *seg, attn_scratch *s
     }
     for (int r = 0; r < n_rows; r++) l[r] = scalar_tree16(scratch->l[r]);
     /* No negative zeros: whether one arises depends on which pairs were visited. */
-    for (size_t i = 0; i < n_o; i++) o[i] = o[i] + 0.f;
+    for (size_t i = 0; i < n_o; i += TILE) {
+        for (size_t j = i; j < i + TILE; j++) o[j] = o[j] + 0.f;
+    }
 }

@@ -3,7 +3,8 @@
  *
  * Leaves arithmetic to the kernels, and the order of a step to attn.c.
  *
- * Codes are read head by head, all of a step at once: a sum of values over a step is one exact integer. */
+ * Codes are read a few tiles of each head in turn, so that memory is read in long stretches: a sum of values over a
+ * step is one exact integer in any order. */
 #include "attn_walk.h"
 
 static const uint16_t ones[TILE] = {[0 ... TILE - 1] = 0x3f80};
@@ -86,17 +87,28 @@ static void centres_make(const walk *w, int head, span tiles) {
                       w->seg->n_rows, w->scratch->centre[blocks.first] + row);
 }
 
+/* Tiles of more than a kilobyte are long stretches of their own. */
+int sealed_heads(const walk *w, const side *s) { return s->tile_bytes > 1024 ? 1 : w->seg->n_heads; }
+
+/* Two tiles of a kilobyte, four of less: fewer cost calls, and more make the stretches of memory short. */
+int sealed_group(const walk *w, const side *s, span tiles) {
+    if (sealed_heads(w, s) == 1) return span_length(tiles);
+    return int_most(w->seg->block_tiles, s->tile_bytes < 1024 ? 4 : 2);
+}
+
 void sealed_scores(walk *w, span step) {
     const side *s = &w->keys;
     const span tiles = span_cut(step, s->codes);
-    const int n = span_length(tiles);
-    for (int h = 0; n && h < w->seg->n_heads; h++, w->stream += n) {
+    const int n = span_length(tiles), n_heads = sealed_heads(w, s);
+    for (int h = 0; n && h < w->seg->n_heads; h += n_heads, w->stream += n_heads * n) {
         const int at = h * SEGMENT_TILES + tiles.first, row = h * w->seg->n_rows;
-        centres_make(w, h, tiles);
+        for (int i = h; i < h + n_heads; i++) centres_make(w, i, tiles);
         w->k->code_qk[s->number](&(code_qk_args){.k_tile = s->tile + at,
                                                  .k_scale = s->scale + at,
                                                  .centre = w->scratch->centre_of[h] + tiles.first,
+                                                 .n_heads = n_heads,
                                                  .n_tiles = n,
+                                                 .group = sealed_group(w, s, tiles),
                                                  .dim = (int)s->dim,
                                                  .row = row,
                                                  .n_rows = w->seg->n_rows,
@@ -106,18 +118,26 @@ void sealed_scores(walk *w, span step) {
     }
 }
 
+/* Weights of one head's rows as integers. */
+static void weights_make(const walk *w, int head, span step, span tiles) {
+    const uint16_t *const *scale = w->values.scale + head * SEGMENT_TILES + tiles.first;
+    for (int r = head * w->seg->n_rows; r < (head + 1) * w->seg->n_rows; r++) {
+        const float *p = w->scratch->s[tiles.first - step.first] + r * TILE;
+        w->k->code_weigh(p, scale, span_length(tiles), r, &w->scratch->code_p);
+    }
+}
+
 void sealed_values(walk *w, span step) {
     const side *s = &w->values;
     const span tiles = span_cut(step, s->codes);
-    const int n = span_length(tiles);
-    for (int h = 0; n && h < w->seg->n_heads; h++, w->stream += n) {
-        const int at = h * SEGMENT_TILES + tiles.first, row = h * w->seg->n_rows;
-        for (int r = row; r < row + w->seg->n_rows; r++) {
-            const float *p = w->scratch->s[tiles.first - step.first] + r * TILE;
-            w->k->code_weigh(p, s->scale + at, n, r, &w->scratch->code_p);
-        }
-        w->k->code_pv[s->number](&(code_pv_args){.v_tile = s->tile + at,
+    const int n = span_length(tiles), n_heads = sealed_heads(w, s);
+    for (int h = 0; n && h < w->seg->n_heads; h += n_heads, w->stream += n_heads * n) {
+        const int row = h * w->seg->n_rows;
+        for (int i = h; i < h + n_heads; i++) weights_make(w, i, step, tiles);
+        w->k->code_pv[s->number](&(code_pv_args){.v_tile = s->tile + h * SEGMENT_TILES + tiles.first,
+                                                 .n_heads = n_heads,
                                                  .n_tiles = n,
+                                                 .group = sealed_group(w, s, tiles),
                                                  .dim = (int)s->dim,
                                                  .row = row,
                                                  .n_rows = w->seg->n_rows,

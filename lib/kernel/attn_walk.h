@@ -45,6 +45,10 @@ void sealed_begin(walk *w);
 /* Scales and centroids of the sealed tiles among these are needed soon. */
 void sealed_prefetch(const walk *w, const side *side, span tiles);
 
+/* Heads whose tiles in codes are read together, and how many tiles of each in turn. */
+int sealed_heads(const walk *w, const side *side);
+int sealed_group(const walk *w, const side *side, span tiles);
+
 /* Scores of the keys of a step that lie in codes, and their values added to o. */
 void sealed_scores(walk *w, span step);
 void sealed_values(walk *w, span step);

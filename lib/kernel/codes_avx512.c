@@ -12,12 +12,12 @@
 #include "words_int_avx512.h"
 
 enum {
-    ROWS = 8,         /* 32 registers: 8 rows of two sums by one word ... */
-    COLUMNS_MOST = 4, /* ... or 2 by four */
+    ROWS = 8, /* 32 registers: 8 rows of two sums by one word, or 4 by two */
+    COLUMNS_MOST = 4,
     PV_ROWS = 4, /* by two words: more rows and words than this were slower on Zen 4 */
     PV_TILES = 4
 };
-#define QK_COLUMNS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+#define QK_COLUMNS(rows) ((rows) <= 4 ? 2 : 1)
 #define PV_COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
 #define QK_EACH EACH8
 #define PV_EACH EACH4

@@ -130,20 +130,33 @@ WORD void qk_rows(const int bits, const int rows, const code_qk_args *a, tables 
     for (; n > 0; n -= WORDS, word += WORDS) qk_block(bits, rows, WORDS, a, t, row, word, ahead_bytes);
 }
 
-/* Tiles stay in the first-level cache for all rows. */
-WORD void qk_tiles(const code_qk_args *a, const tables *t, const qk_rows_fn *of) {
-    const int most = rows_per_block(a->n_rows, ROWS), n_words = a->n_tiles * WORDS;
+/* Rows row .. end - 1. Tiles stay in the first-level cache for all of them. */
+WORD void qk_tiles(const code_qk_args *a, const tables *t, const qk_rows_fn *of, int row, int end) {
+    const int most = rows_per_block(end - row, ROWS), n_words = a->n_tiles * WORDS;
     for (int word = 0, n; word < n_words; word += n) {
         n = n_words - word < COLUMNS_MOST ? n_words - word : COLUMNS_MOST;
         size_t ahead_bytes = a->ahead.bytes;
-        for (int r = 0, rows; r < a->n_rows; r += rows, ahead_bytes = 0) {
-            rows = a->n_rows - r < most ? a->n_rows - r : most;
+        for (int r = row, rows; r < end; r += rows, ahead_bytes = 0) {
+            rows = end - r < most ? end - r : most;
             of[rows - 1](a, t, r, word, n, ahead_bytes);
         }
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- values */
+/* Group by group of every head. */
+WORD void qk_heads(const code_qk_args *a, const tables *t, const qk_rows_fn *of) {
+    code_qk_args part = *a;
+    for (int tile = 0; tile < a->n_tiles; tile += a->group) {
+        part.n_tiles = a->n_tiles - tile < a->group ? a->n_tiles - tile : a->group;
+        part.centre = a->centre + tile;
+        part.s = a->s + tile * (ATTN_ROWS * TILE);
+        for (int h = 0; h < a->n_heads; h++, part.ahead.tile += part.n_tiles) {
+            part.k_tile = a->k_tile + h * SEGMENT_TILES + tile;
+            part.k_scale = a->k_scale + h * SEGMENT_TILES + tile;
+            qk_tiles(&part, t, of, h * a->n_rows, (h + 1) * a->n_rows);
+        }
+    }
+}
 
 typedef struct pv_block_args {
     const uint8_t *const *tile, *const *next;
@@ -201,26 +214,36 @@ static void sums_add(const int32_t *sum, float scale, float *o, int n) {
     }
 }
 
-WORD void pv_tiles(const code_pv_args *a, const tables *t, const pv_rows_fn *of) {
+/* Sums of n tiles, `tile` of head h on, for all rows of the head. */
+WORD void pv_tiles(const code_pv_args *a, const tables *t, const pv_rows_fn *of, int h, int tile, int n,
+                   const void *const *next, int32_t *sum) {
+    const size_t dim = (size_t)a->dim;
+    const int most = rows_per_block(a->n_rows, PV_ROWS), row = h * a->n_rows;
+    pv_block_args block = {.tile = (const uint8_t *const *)a->v_tile + h * SEGMENT_TILES + tile,
+                           .next = (const uint8_t *const *)next,
+                           .n_tiles = n,
+                           .groups = dim / TILE,
+                           .next_bytes = a->ahead.bytes};
+    for (int r = 0, rows; r < a->n_rows; r += rows, block.next_bytes = 0) {
+        rows = a->n_rows - r < most ? a->n_rows - r : most;
+        block.p = a->p->p + (tile * ATTN_ROWS + a->row + row + r) * 32;
+        block.sum = sum + (size_t)(row + r) * dim;
+        of[rows - 1](&block, t);
+    }
+}
+
+/* Group by group of every head. */
+WORD void pv_heads(const code_pv_args *a, const tables *t, const pv_rows_fn *of) {
     _Alignas(64) int32_t sum[ATTN_ROWS * ATTN_DIM_MAX];
     const size_t dim = (size_t)a->dim;
-    const int most = rows_per_block(a->n_rows, PV_ROWS);
-    memset(sum, 0, (size_t)a->n_rows * dim * sizeof *sum);
-    for (int tile = 0, n; tile < a->n_tiles; tile += n) {
-        n = a->n_tiles - tile < PV_TILES ? a->n_tiles - tile : PV_TILES;
-        pv_block_args block = {.tile = (const uint8_t *const *)a->v_tile + tile,
-                               .next = (const uint8_t *const *)a->ahead.tile + tile,
-                               .n_tiles = n,
-                               .groups = dim / TILE,
-                               .next_bytes = a->ahead.bytes};
-        for (int r = 0, rows; r < a->n_rows; r += rows, block.next_bytes = 0) {
-            rows = a->n_rows - r < most ? a->n_rows - r : most;
-            block.p = a->p->p + (tile * ATTN_ROWS + a->row + r) * 32;
-            block.sum = sum + (size_t)r * dim;
-            of[rows - 1](&block, t);
-        }
+    const int n_rows = a->n_heads * a->n_rows, group = a->group < PV_TILES ? a->group : PV_TILES;
+    const void *const *next = a->ahead.tile;
+    memset(sum, 0, (size_t)n_rows * dim * sizeof *sum);
+    for (int tile = 0; tile < a->n_tiles; tile += group) {
+        const int n = a->n_tiles - tile < group ? a->n_tiles - tile : group;
+        for (int h = 0; h < a->n_heads; h++, next += n) pv_tiles(a, t, of, h, tile, n, next, sum);
     }
-    for (int r = 0; r < a->n_rows; r++) {
+    for (int r = 0; r < n_rows; r++) {
         sums_add(sum + (size_t)r * dim, a->p->scale[a->row + r], a->o + (size_t)r * dim, a->dim);
     }
 }
@@ -242,11 +265,11 @@ WORD void pv_tiles(const code_pv_args *a, const tables *t, const pv_rows_fn *of)
 #define CODES_FUNCTIONS(NAME, FORMAT, BITS)              \
     static void qk_##NAME(const code_qk_args *a) {       \
         const tables t = tables_of(FORMAT, BITS, 1);     \
-        qk_tiles(a, &t, qk_of_##BITS);                   \
+        qk_heads(a, &t, qk_of_##BITS);                   \
     }                                                    \
     static void pv_##NAME(const code_pv_args *a) {       \
         const tables t = tables_of(FORMAT, BITS, 0);     \
-        pv_tiles(a, &t, pv_of_##BITS);                   \
+        pv_heads(a, &t, pv_of_##BITS);                   \
     }
 #define CODES_ROW(NAME, FORMAT, BITS) k->code_qk[FORMAT] = qk_##NAME, k->code_pv[FORMAT] = pv_##NAME;
 #define QK_NAME(bits, rows) qk_##bits##_##rows,

@@ -72,13 +72,14 @@ static int32_t dot(const int8_t *x, const int16_t *y, int n) {
     return sum;
 }
 
-static void qk(int format, const code_qk_args *a) {
+/* Of head h. */
+static void qk_head(int format, const code_qk_args *a, int h) {
     int8_t key[ATTN_DIM_MAX];
     for (int t = 0; t < a->n_tiles * TILE; t++) {
-        const int tile = t / TILE;
-        const float k_scale = bf16_to_f32(a->k_scale[tile][t % TILE]);
-        key_of(format, a->k_tile[tile], t % TILE, a->dim, key);
-        for (int r = 0; r < a->n_rows; r++) {
+        const int tile = t / TILE, at = h * SEGMENT_TILES + tile;
+        const float k_scale = bf16_to_f32(a->k_scale[at][t % TILE]);
+        key_of(format, a->k_tile[at], t % TILE, a->dim, key);
+        for (int r = h * a->n_rows; r < (h + 1) * a->n_rows; r++) {
             const float sum = (float)dot(key, query_row(a->q, a->row + r), a->dim);
             a->s[(tile * ATTN_ROWS + r) * TILE + t % TILE] =
                 scalar_fma(sum, a->q->scale[a->row + r] * k_scale, a->centre[tile][r]);
@@ -86,16 +87,25 @@ static void qk(int format, const code_qk_args *a) {
     }
 }
 
-static void pv(int format, const code_pv_args *a) {
+static void qk(int format, const code_qk_args *a) {
+    for (int h = 0; h < a->n_heads; h++) qk_head(format, a, h);
+}
+
+static void pv_head(int format, const code_pv_args *a, int h) {
+    const void *const *tile = a->v_tile + h * SEGMENT_TILES;
     int8_t value[ATTN_STEP];
     for (int d = 0; d < a->dim; d++) {
-        for (int t = 0; t < a->n_tiles; t++) values_of(format, a->v_tile[t], d, a->dim, value + t * TILE);
-        for (int r = 0; r < a->n_rows; r++) {
+        for (int t = 0; t < a->n_tiles; t++) values_of(format, tile[t], d, a->dim, value + t * TILE);
+        for (int r = h * a->n_rows; r < (h + 1) * a->n_rows; r++) {
             const float sum = (float)dot(value, weight_row(a->p, a->row + r), a->n_tiles * TILE);
             float *o = a->o + (size_t)r * (size_t)a->dim + d;
             *o = scalar_fma(sum, a->p->scale[a->row + r], *o);
         }
     }
+}
+
+static void pv(int format, const code_pv_args *a) {
+    for (int h = 0; h < a->n_heads; h++) pv_head(format, a, h);
 }
 
 #define CODES_FUNCTIONS(NAME, FORMAT, BITS)                             \

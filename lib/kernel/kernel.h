@@ -123,28 +123,31 @@ typedef void (*code_query_fn)(const float *q, int dim, int row, code_queries *to
 typedef void (*code_centre_fn)(const uint16_t *const *centroid, int n_blocks, int dim, const float *q, int n_rows,
                                float *centre);
 
-/* s[tile][r][t] of n_tiles tiles, r being row `row` + r of q. */
+/* s[tile][h * n_rows + r][t] of n_tiles tiles of each of n_heads heads, with row `row` + h * n_rows + r of q. `group`
+ * tiles are read of every head in turn, then the next ones; so lie the tiles ahead. */
 typedef struct code_qk_args {
-    const void *const *k_tile;       /* [n_tiles] code lines */
-    const uint16_t *const *k_scale;  /* [n_tiles] bf16 [16] */
-    const float *const *centre;      /* [n_tiles] [n_rows] what the centroid of the tile's block adds to a score */
-    int n_tiles, dim, row, n_rows;
+    const void *const *k_tile;       /* [n_heads][SEGMENT_TILES] code lines */
+    const uint16_t *const *k_scale;  /* [n_heads][SEGMENT_TILES] bf16 [16] */
+    const float *const *centre;      /* [n_tiles] [n_heads * n_rows] what centroids of the tile's
+                                        block add to scores */
+    int n_heads, n_tiles, group, dim, row, n_rows;
     const code_queries *q;
     float *s;                        /* [n_tiles][ATTN_ROWS][16] */
-    attn_ahead ahead;                /* [n_tiles] */
+    attn_ahead ahead;                /* [n_heads * n_tiles] */
 } code_qk_args;
 typedef void (*code_qk_fn)(const code_qk_args *a);
 
 /* Row `row` of the weights of n_tiles tiles: p at p + tile * ATTN_ROWS * 16, values' scales bf16 [n_tiles][16]. */
 typedef void (*code_weigh_fn)(const float *p, const uint16_t *const *v_scale, int n_tiles, int row, code_weights *to);
 
-/* o[r] += p[row + r] . v over all n_tiles tiles (at most STEP_TILES). */
+/* o[h * n_rows + r] += p[row + h * n_rows + r] . v over all n_tiles tiles (at most STEP_TILES) of each of n_heads
+ * heads, read in groups likewise. */
 typedef struct code_pv_args {
-    const void *const *v_tile; /* [n_tiles] code lines */
-    int n_tiles, dim, row, n_rows;
+    const void *const *v_tile; /* [n_heads][SEGMENT_TILES] code lines */
+    int n_heads, n_tiles, group, dim, row, n_rows;
     const code_weights *p;
-    float *o;                  /* [n_rows][dim] */
-    attn_ahead ahead;          /* [n_tiles] */
+    float *o;                  /* [n_heads * n_rows][dim] */
+    attn_ahead ahead;          /* [n_heads * n_tiles] */
 } code_pv_args;
 typedef void (*code_pv_fn)(const code_pv_args *a);
 
@@ -326,7 +329,7 @@ typedef struct attn_scratch {
     const void *widened_tile[STEP_TILES];
     code_queries code_q;
     code_weights code_p;
-    float centre[SEGMENT_TILES][ATTN_ROWS];                    /* of each block */
+    float centre[SEGMENT_TILES][ATTN_ROWS];                    /* of each block, rows of all heads */
     const float *centre_of[ATTN_ROWS][SEGMENT_TILES];          /* of each head's tile */
     const uint16_t *k_scale[ATTN_ROWS * SEGMENT_TILES], *v_scale[ATTN_ROWS * SEGMENT_TILES];
     const void *stream[ATTN_STREAM];
