@@ -435,6 +435,32 @@ static void what_is_no_file_is_a_miss(void **state) {
     folder_remove(folder);
 }
 
+/* A directory of the store that is a link to one elsewhere: nothing is written there. */
+static void links_are_not_followed_out_of_the_store(void **state) {
+    (void)state;
+    kvt_tier_key key = records_key(0);
+    disk_path space, shard;
+    disk_path_space(space, &key);
+    disk_path_shard(shard, &key);
+    const char *const links[] = {"v1", "v1/tmp", space, shard};
+    for (int i = 0; i < 4; i++) {
+        kvt_tier *tier = full_store();
+        char path[FOLDER_PATH_MAX + DISK_PATH_MAX], elsewhere[FOLDER_PATH_MAX];
+        kvt_tier_close(tier);
+        folder_new(elsewhere);
+        snprintf(path, sizeof path, "%s/%s", folder, links[i]);
+        folder_remove(path);
+        assert_int_equal(symlink(elsewhere, path), 0);
+        kvt_status status = kvt_tier_disk(&tier, folder, LIMIT, NULL, NULL);
+        assert_int_equal(status, i < 2 ? KVT_E_IO : KVT_OK);
+        if (status == KVT_OK) assert_int_equal(records_put(tier, 0, 1, SIZE), KVT_E_IO);
+        kvt_tier_close(tier);
+        assert_int_equal(folder_count(elsewhere, "/"), 1);
+        folder_remove(elsewhere);
+        folder_remove(folder);
+    }
+}
+
 static void a_damaged_state_is_made_anew(void **state) {
     (void)state;
     kvt_tier *tier = full_store();
@@ -469,6 +495,7 @@ int main(void) {
         cmocka_unit_test(files_may_be_deleted_by_others),
         cmocka_unit_test(a_file_of_another_length_is_damaged),
         cmocka_unit_test(what_is_no_file_is_a_miss),
+        cmocka_unit_test(links_are_not_followed_out_of_the_store),
         cmocka_unit_test(a_damaged_state_is_made_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

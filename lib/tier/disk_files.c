@@ -260,8 +260,15 @@ static kvt_status marker_write(disk *d) {
     return status;
 }
 
+/* A link in its place is none: what lies behind it is somebody else's, and not counted. */
 kvt_status disk_directory_make(disk *d, const char *path) {
-    if (d->calls->mkdirat(d->root, path, 0700) == 0 || errno == EEXIST) return KVT_OK;
+    if (d->calls->mkdirat(d->root, path, 0700) == 0) return KVT_OK;
+    if (errno != EEXIST) return disk_fail(d, "a directory cannot be made");
+    struct stat st;
+    if (d->calls->fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return disk_fail(d, "a directory cannot be looked at");
+    if (S_ISDIR(st.st_mode)) return KVT_OK;
+    errno = ENOTDIR;
     return disk_fail(d, "a directory cannot be made");
 }
 
