@@ -1,5 +1,5 @@
-/* test_match.c - by hand: what kvt_match gives, what pins, priorities and time do, swapping a sequence out and in, and
- * each of their wrong uses. That warm is cold to the bit is test_reuse.c's. */
+/* test_match.c - by hand: what kvt_match gives, what pins, priorities and time do, and each of their
+ * wrong uses; swaps' too. That warm is cold to the bit is test_reuse.c's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,70 +7,13 @@
 
 #include <cmocka.h>
 
-#include "faulty_tier.h"
-#include "toy.h"
-
-enum { BLOCK = 16 };
-
-static const uint8_t identity[32] = "test_match";
-
-static kvt_options options(int n_sequences, int n_blocks) {
-    kvt_options opt = toy_options();
-    kvt_bytes_info info;
-    opt.identity = identity;
-    opt.sequences_max = n_sequences;
-    kvt_bytes(&opt, &info);
-    if (n_blocks) opt.bytes_max = (size_t)n_blocks * info.bytes_per_block;
-    return opt;
-}
-
-static kvt_seq seq_new(kvt_cache *c) {
-    kvt_seq s;
-    assert_int_equal(kvt_seq_new(c, &s), KVT_OK);
-    return s;
-}
-
-/* n tokens from `first` on, as toy_add gives them. */
-static int32_t *from(int32_t first, int n) {
-    static int32_t tokens[512];
-    for (int i = 0; i < n; i++) tokens[i] = first + i;
-    return tokens;
-}
-
-/* A sequence of n tokens that comes and goes. */
-static void leave_behind(kvt_cache *c, int32_t first, int n) {
-    kvt_seq s = seq_new(c);
-    assert_int_equal(toy_add(c, s, first, n), KVT_OK);
-    kvt_seq_free(c, s);
-}
-
-static kvt_match_result match(kvt_cache *c, kvt_seq s, int32_t first, int n) {
-    kvt_match_result r;
-    assert_int_equal(kvt_match(c, s, from(first, n), n, NULL, &r), KVT_OK);
-    assert_int_equal(kvt_check(c), KVT_OK);
-    return r;
-}
-
-/* What a new sequence finds of n tokens from `first` on. */
-static int found(kvt_cache *c, int32_t first, int n) {
-    kvt_seq s = seq_new(c);
-    kvt_match_result r = match(c, s, first, n);
-    assert_true(toy_holds(c, s, first, r.n_tokens));
-    kvt_seq_free(c, s);
-    return r.n_tokens;
-}
-
-static kvt_stats stats_of(const kvt_cache *c) {
-    kvt_stats s;
-    assert_int_equal(kvt_stats_get(c, &s), KVT_OK);
-    return s;
-}
+#include "finds.h"
 
 /* -------------------------------------------------------------------------------------------------- finding */
 
 static void a_whole_prompt_is_found_but_for_its_last_token(void **state) {
     (void)state;
-    kvt_options opt = options(4, 0);
+    kvt_options opt = finds_options(4, 0);
     kvt_cache *c = toy_open(&opt);
     leave_behind(c, 100, 64);
     assert_int_equal(found(c, 100, 64), 63);
@@ -84,7 +27,7 @@ static void a_whole_prompt_is_found_but_for_its_last_token(void **state) {
 
 static void a_part_that_is_shared_is_copied_when_it_is_written_to(void **state) {
     (void)state;
-    kvt_options opt = options(4, 0);
+    kvt_options opt = finds_options(4, 0);
     kvt_cache *c = toy_open(&opt);
     leave_behind(c, 100, 64);
     kvt_seq s = seq_new(c);
@@ -107,7 +50,7 @@ static void a_part_that_is_shared_is_copied_when_it_is_written_to(void **state) 
 /* What is truncated before others have found it never was; what they found stays. */
 static void truncated_tokens_are_not_found(void **state) {
     (void)state;
-    kvt_options opt = options(4, 0);
+    kvt_options opt = finds_options(4, 0);
     kvt_cache *c = toy_open(&opt);
     kvt_seq s = seq_new(c);
     assert_int_equal(toy_add(c, s, 100, 64), KVT_OK);
@@ -122,7 +65,7 @@ static void truncated_tokens_are_not_found(void **state) {
 
 static void what_is_computed_twice_is_kept_once(void **state) {
     (void)state;
-    kvt_options opt = options(4, 0);
+    kvt_options opt = finds_options(4, 0);
     kvt_cache *c = toy_open(&opt);
     kvt_seq a = seq_new(c), b = seq_new(c);
     assert_int_equal(toy_add(c, a, 100, 40), KVT_OK);
@@ -156,7 +99,7 @@ static void a_fork_counts_for_itself(void **state) {
 
 static void a_cache_that_forgets_finds_nothing(void **state) {
     (void)state;
-    kvt_options opt = options(4, 0);
+    kvt_options opt = finds_options(4, 0);
     opt.forget = 1;
     kvt_cache *c = toy_open(&opt);
     leave_behind(c, 100, 64);
@@ -172,7 +115,7 @@ static void a_cache_that_forgets_finds_nothing(void **state) {
 static void pins_hold_what_nobody_uses(void **state) {
     (void)state;
     int n;
-    kvt_options opt = options(2, 16);
+    kvt_options opt = finds_options(2, 16);
     kvt_cache *c = toy_open(&opt);
     leave_behind(c, 100, 48);
     assert_int_equal(kvt_pin(c, from(100, 60), 60, &n), KVT_OK);
@@ -194,7 +137,7 @@ static void pins_hold_what_nobody_uses(void **state) {
 static void pins_have_a_limit(void **state) {
     (void)state;
     int n = -1;
-    kvt_options opt = options(2, 16);
+    kvt_options opt = finds_options(2, 16);
     kvt_bytes_info info;
     kvt_bytes(&opt, &info);
     opt.pinned_bytes_max = 3 * info.bytes_per_block + 1;
@@ -212,7 +155,7 @@ static void pins_have_a_limit(void **state) {
 static void pins_leave_room_for_a_sequence(void **state) {
     (void)state;
     int n;
-    kvt_options opt = options(2, 10);
+    kvt_options opt = finds_options(2, 10);
     opt.pinned_bytes_max = SIZE_MAX;
     kvt_cache *c = toy_open(&opt);
     leave_behind(c, 100, 64);
@@ -225,7 +168,7 @@ static void pins_leave_room_for_a_sequence(void **state) {
 
 static void a_higher_priority_stays_longer(void **state) {
     (void)state;
-    kvt_options opt = options(2, 16);
+    kvt_options opt = finds_options(2, 16);
     kvt_cache *c = toy_open(&opt);
     kvt_match_options high = {.priority = 7};
     kvt_match_result r;
@@ -245,7 +188,7 @@ static uint64_t clock_of(void *ctx) {
 static void time_ends_what_nobody_reads(void **state) {
     (void)state;
     uint64_t now = 1000;
-    kvt_options opt = options(2, 0);
+    kvt_options opt = finds_options(2, 0);
     opt.clock = clock_of;
     opt.clock_ctx = &now;
     kvt_cache *c = toy_open(&opt);
@@ -278,35 +221,10 @@ static void time_ends_what_nobody_reads(void **state) {
 
 /* ----------------------------------------------------------------------------------------------------- tiers */
 
-typedef struct yard {
-    kvt_tier *tier;
-    faulty_tier *faulty;
-    kvt_options opt;
-    kvt_cache *c;
-} yard;
-
-static yard yard_of(int n_blocks, kvt_write write) {
-    yard y = {.opt = options(3, n_blocks)};
-    y.tier = faulty_tier_new(&y.faulty, &(faulty_options){.seed = 1});
-    y.opt.write = write;
-    y.opt.n_tiers = 1;
-    return y;
-}
-
-static void yard_open(yard *y) {
-    y->opt.tiers = &y->tier;
-    y->c = toy_open(&y->opt);
-}
-
-static void yard_close(yard *y) {
-    kvt_close(y->c);
-    kvt_tier_close(y->tier);
-}
-
 static void write_back_waits_until_nobody_holds_a_block(void **state) {
     (void)state;
-    yard y = yard_of(0, KVT_WRITE_BACK);
-    yard_open(&y);
+    tiered y = tiered_of(0, KVT_WRITE_BACK);
+    tiered_open(&y);
     kvt_seq s = seq_new(y.c);
     assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK);
     kvt_flush(y.c);
@@ -320,13 +238,13 @@ static void write_back_waits_until_nobody_holds_a_block(void **state) {
     y.c = toy_open(&y.opt);
     kvt_seq t = seq_new(y.c);
     assert_int_equal(match(y.c, t, 500, 65).n_coming, 64);
-    yard_close(&y);
+    tiered_close(&y);
 }
 
 static void write_through_does_not(void **state) {
     (void)state;
-    yard y = yard_of(0, KVT_WRITE_THROUGH);
-    yard_open(&y);
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
     kvt_seq s = seq_new(y.c);
     assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK);
     kvt_flush(y.c);
@@ -336,14 +254,14 @@ static void write_through_does_not(void **state) {
     kvt_tier_usage usage;
     kvt_tier_usage_get(y.tier, &usage);
     assert_int_equal(usage.n_records, 1 + 1);
-    yard_close(&y);
+    tiered_close(&y);
 }
 
 /* A step does not wait for blocks that are on their way. */
 static void a_step_goes_on_without_what_is_coming(void **state) {
     (void)state;
-    yard y = yard_of(0, KVT_WRITE_THROUGH);
-    yard_open(&y);
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
     leave_behind(y.c, 100, 64);
     kvt_close(y.c);
     y.c = toy_open(&y.opt);
@@ -362,117 +280,27 @@ static void a_step_goes_on_without_what_is_coming(void **state) {
     }
     assert_int_equal(r.n_tokens, 64);
     assert_true(toy_holds(y.c, other, 100, 64) && toy_holds(y.c, s, 100, 20));
-    yard_close(&y);
+    tiered_close(&y);
 }
 
 /* Blocks that wait to be written leave for a step that needs them, and a slow tier holds up nobody. */
 static void a_slow_tier_holds_up_no_step(void **state) {
     (void)state;
-    yard y = yard_of(10, KVT_WRITE_THROUGH);
-    yard_open(&y);
+    tiered y = tiered_of(10, KVT_WRITE_THROUGH);
+    tiered_open(&y);
     faulty_shut(y.faulty);
     for (int i = 0; i < 6; i++) leave_behind(y.c, 1000 * (i + 1), 128);
     assert_int_equal(kvt_check(y.c), KVT_OK);
     faulty_let_in(y.faulty);
-    yard_close(&y);
-}
-
-/* --------------------------------------------------------------------------------------------------------- swap */
-
-static void a_sequence_comes_back_as_it_was(void **state) {
-    (void)state;
-    yard y = yard_of(12, KVT_WRITE_THROUGH);
-    yard_open(&y);
-    for (int32_t n = 0; n <= 40; n++) {
-        kvt_seq s = seq_new(y.c);
-        int32_t first = 100 + 50 * n;
-        if (n > 0) assert_int_equal(toy_add(y.c, s, first, n), KVT_OK);
-        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
-        assert_int_equal(kvt_seq_length(y.c, s), n);
-        kvt_flush(y.c);
-        assert_int_equal(stats_of(y.c).blocks_used, 0);
-        assert_int_equal(kvt_check(y.c), KVT_OK);
-        leave_behind(y.c, 9000 + 200 * n, 128); /* takes its place */
-        assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
-        assert_int_equal(kvt_check(y.c), KVT_OK);
-        assert_true(toy_holds(y.c, s, first, n));
-        assert_int_equal(toy_add(y.c, s, first + n, 20), KVT_OK);
-        assert_true(toy_holds(y.c, s, first, n + 20));
-        kvt_seq_free(y.c, s);
-    }
-    yard_close(&y);
-}
-
-static void records_of_a_swap_leave_with_it(void **state) {
-    (void)state;
-    yard y = yard_of(0, KVT_WRITE_THROUGH);
-    kvt_tier_usage before, usage;
-    yard_open(&y);
-    leave_behind(y.c, 100, 32);
-    kvt_flush(y.c);
-    kvt_tier_usage_get(y.tier, &before);
-    kvt_seq s = seq_new(y.c);
-    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
-        kvt_tier_usage_get(y.tier, &usage);
-        assert_int_equal(usage.n_records, before.n_records + 2); /* the open block and the list */
-        if (i == 0) assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
-        else assert_int_equal(kvt_seq_free(y.c, s), KVT_OK);
-        kvt_tier_usage_get(y.tier, &usage);
-        assert_int_equal(usage.n_records, before.n_records);
-    }
-    s = seq_new(y.c);
-    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
-    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
-    kvt_close(y.c);
-    kvt_tier_usage_get(y.tier, &usage);
-    assert_int_equal(usage.n_records, before.n_records);
-    kvt_tier_close(y.tier);
-}
-
-static void a_tier_that_fails_keeps_the_sequence_here(void **state) {
-    (void)state;
-    yard y = yard_of(0, KVT_WRITE_BACK);
-    yard_open(&y);
-    kvt_seq s = seq_new(y.c);
-    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
-    faulty_set(y.faulty, (faults){.fail = 1});
-    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_E_IO);
-    assert_true(toy_holds(y.c, s, 100, 40));
-    faulty_set(y.faulty, (faults){0});
-    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
-    leave_behind(y.c, 1000, 128);
-    yard_close(&y);
-}
-
-/* Of what the tier has lost, and of all behind it, nothing comes back. */
-static void a_swap_that_lost_a_block_ends_before_it(void **state) {
-    (void)state;
-    yard y = yard_of(8, KVT_WRITE_THROUGH);
-    yard_open(&y);
-    kvt_seq s = seq_new(y.c);
-    assert_int_equal(toy_add(y.c, s, 100, 60), KVT_OK);
-    kvt_tier_key second = spill_key(y.c, &y.c->prefix.key[seq_of(y.c, s)->table[1]]);
-    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
-    leave_behind(y.c, 1000, 128);
-    kvt_flush(y.c);
-    kvt_tier_drop(y.tier, &second);
-    assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_MISS);
-    assert_int_equal(kvt_seq_length(y.c, s), 16);
-    assert_true(toy_holds(y.c, s, 100, 16));
-    assert_int_equal(kvt_check(y.c), KVT_OK);
-    assert_int_equal(toy_add(y.c, s, 116, 44), KVT_OK);
-    assert_true(toy_holds(y.c, s, 100, 60));
-    yard_close(&y);
+    tiered_close(&y);
 }
 
 /* ------------------------------------------------------------------------------------------------------- misuse */
 
 static void wrong_uses_are_refused(void **state) {
     (void)state;
-    yard y = yard_of(0, KVT_WRITE_THROUGH);
-    yard_open(&y);
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
     kvt_cache *c = y.c;
     kvt_match_result r;
     int n;
@@ -520,7 +348,7 @@ static void wrong_uses_are_refused(void **state) {
     assert_int_equal(kvt_check(c), KVT_OK);
     assert_int_equal(kvt_wait(NULL, 0), KVT_E_ARGUMENT);
     assert_int_equal(kvt_flush(NULL), KVT_E_ARGUMENT);
-    yard_close(&y);
+    tiered_close(&y);
 }
 
 int main(void) {
@@ -540,10 +368,6 @@ int main(void) {
         cmocka_unit_test(write_through_does_not),
         cmocka_unit_test(a_step_goes_on_without_what_is_coming),
         cmocka_unit_test(a_slow_tier_holds_up_no_step),
-        cmocka_unit_test(a_sequence_comes_back_as_it_was),
-        cmocka_unit_test(records_of_a_swap_leave_with_it),
-        cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
-        cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),
         cmocka_unit_test(wrong_uses_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,107 @@
+/* test_swap.c - sequences that go to a tier and come back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "finds.h"
+
+static void a_sequence_comes_back_as_it_was(void **state) {
+    (void)state;
+    tiered y = tiered_of(12, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    for (int32_t n = 0; n <= 40; n++) {
+        kvt_seq s = seq_new(y.c);
+        int32_t first = 100 + 50 * n;
+        if (n > 0) assert_int_equal(toy_add(y.c, s, first, n), KVT_OK);
+        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+        assert_int_equal(kvt_seq_length(y.c, s), n);
+        kvt_flush(y.c);
+        assert_int_equal(stats_of(y.c).blocks_used, 0);
+        assert_int_equal(kvt_check(y.c), KVT_OK);
+        leave_behind(y.c, 9000 + 200 * n, 128); /* takes its place */
+        assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+        assert_int_equal(kvt_check(y.c), KVT_OK);
+        assert_true(toy_holds(y.c, s, first, n));
+        assert_int_equal(toy_add(y.c, s, first + n, 20), KVT_OK);
+        assert_true(toy_holds(y.c, s, first, n + 20));
+        kvt_seq_free(y.c, s);
+    }
+    tiered_close(&y);
+}
+
+static void records_of_a_swap_leave_with_it(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    kvt_tier_usage before, usage;
+    tiered_open(&y);
+    leave_behind(y.c, 100, 32);
+    kvt_flush(y.c);
+    kvt_tier_usage_get(y.tier, &before);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+        kvt_tier_usage_get(y.tier, &usage);
+        assert_int_equal(usage.n_records, before.n_records + 2); /* the open block and the list */
+        if (i == 0) assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+        else assert_int_equal(kvt_seq_free(y.c, s), KVT_OK);
+        kvt_tier_usage_get(y.tier, &usage);
+        assert_int_equal(usage.n_records, before.n_records);
+    }
+    s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    kvt_close(y.c);
+    kvt_tier_usage_get(y.tier, &usage);
+    assert_int_equal(usage.n_records, before.n_records);
+    kvt_tier_close(y.tier);
+}
+
+static void a_tier_that_fails_keeps_the_sequence_here(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_BACK);
+    tiered_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+    faulty_set(y.faulty, (faults){.fail = 1});
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_E_IO);
+    assert_true(toy_holds(y.c, s, 100, 40));
+    faulty_set(y.faulty, (faults){0});
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    leave_behind(y.c, 1000, 128);
+    tiered_close(&y);
+}
+
+/* Of what the tier has lost, and of all behind it, nothing comes back. */
+static void a_swap_that_lost_a_block_ends_before_it(void **state) {
+    (void)state;
+    tiered y = tiered_of(8, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 60), KVT_OK);
+    kvt_tier_key second = spill_key(y.c, &y.c->prefix.key[seq_of(y.c, s)->table[1]]);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    leave_behind(y.c, 1000, 128);
+    kvt_flush(y.c);
+    kvt_tier_drop(y.tier, &second);
+    assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_MISS);
+    assert_int_equal(kvt_seq_length(y.c, s), 16);
+    assert_true(toy_holds(y.c, s, 100, 16));
+    assert_int_equal(kvt_check(y.c), KVT_OK);
+    assert_int_equal(toy_add(y.c, s, 116, 44), KVT_OK);
+    assert_true(toy_holds(y.c, s, 100, 60));
+    tiered_close(&y);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sequence_comes_back_as_it_was),
+        cmocka_unit_test(records_of_a_swap_leave_with_it),
+        cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
+        cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
