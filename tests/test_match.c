@@ -166,6 +166,40 @@ static void pins_leave_room_for_a_sequence(void **state) {
     kvt_close(c);
 }
 
+static void pins_outlast_a_truncation(void **state) {
+    (void)state;
+    int n;
+    kvt_options opt = finds_options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, 100, 64), KVT_OK);
+    assert_int_equal(kvt_pin(c, from(100, 64), 64, &n), KVT_OK);
+    assert_int_equal(n, 64);
+    assert_int_equal(kvt_seq_truncate(c, s, 0), KVT_OK);
+    assert_int_equal(stats_of(c).blocks_pinned, 4);
+    assert_int_equal(match(c, s, 100, 64).n_tokens, 63);
+    kvt_close(c);
+}
+
+/* A step that has no block for a copy does not take over a pinned one. */
+static void pins_outlast_a_shortage(void **state) {
+    (void)state;
+    int n;
+    kvt_options opt = finds_options(2, 9);
+    kvt_cache *c = toy_open(&opt);
+    leave_behind(c, 100, 16);
+    assert_int_equal(kvt_pin(c, from(100, 16), 16, &n), KVT_OK);
+    assert_int_equal(n, 16);
+    kvt_seq s = seq_new(c), t = seq_new(c);
+    assert_int_equal(match(c, s, 100, 11).n_tokens, 10);
+    assert_int_equal(toy_add(c, t, 1000, 128), KVT_OK);
+    assert_int_equal(toy_add(c, s, 110, 3), KVT_FULL);
+    assert_int_equal(stats_of(c).blocks_pinned, 1);
+    kvt_seq_free(c, t);
+    assert_int_equal(toy_add(c, s, 110, 3), KVT_OK);
+    kvt_close(c);
+}
+
 static void a_higher_priority_stays_longer(void **state) {
     (void)state;
     kvt_options opt = finds_options(2, 16);
@@ -362,6 +396,8 @@ int main(void) {
         cmocka_unit_test(pins_hold_what_nobody_uses),
         cmocka_unit_test(pins_have_a_limit),
         cmocka_unit_test(pins_leave_room_for_a_sequence),
+        cmocka_unit_test(pins_outlast_a_truncation),
+        cmocka_unit_test(pins_outlast_a_shortage),
         cmocka_unit_test(a_higher_priority_stays_longer),
         cmocka_unit_test(time_ends_what_nobody_reads),
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
