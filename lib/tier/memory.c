@@ -30,7 +30,7 @@ typedef struct entry {
 
 typedef struct memory {
     pthread_mutex_t lock;
-    pthread_cond_t came_free; /* bytes, or the last reader of a record */
+    pthread_cond_t came_free; /* bytes, or a record that may leave: it is written, its last reader is through */
     entry **chains;           /* [n_chains], a power of two */
     size_t n_chains;
     entry *oldest, *newest;
@@ -149,6 +149,7 @@ static void join(memory *m, entry *e) {
     list_join_newest(m, e);
     m->n_records++;
     if (old) entry_remove(m, &e->next);
+    pthread_cond_broadcast(&m->came_free); /* the new one may leave for who waits */
 }
 
 static kvt_status memory_put(void *ctx, const kvt_tier_key *key, const kvt_piece *pieces, int n_pieces) {
