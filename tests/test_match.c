@@ -291,6 +291,29 @@ static void write_through_does_not(void **state) {
     tiered_close(&y);
 }
 
+/* However few moves there are. */
+static void closing_writes_to_every_tier(void **state) {
+    (void)state;
+    kvt_options opt = finds_options(3, 12);
+    faulty_tier *f;
+    kvt_tier *tiers[2] = {faulty_tier_new(&f, &(faulty_options){.seed = 1}),
+                          faulty_tier_new(&f, &(faulty_options){.seed = 2})};
+    opt.n_tiers = 2;
+    opt.tiers = tiers;
+    opt.write = KVT_WRITE_BACK;
+    opt.moves_max = 1;
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, 100, 120), KVT_OK);
+    kvt_close(c);
+    for (int i = 0; i < 2; i++) {
+        kvt_tier_usage usage;
+        kvt_tier_usage_get(tiers[i], &usage);
+        assert_int_equal(usage.n_records, 1 + 7);
+        kvt_tier_close(tiers[i]);
+    }
+}
+
 /* A step does not wait for blocks that are on their way. */
 static void a_step_goes_on_without_what_is_coming(void **state) {
     (void)state;
@@ -402,6 +425,7 @@ int main(void) {
         cmocka_unit_test(time_ends_what_nobody_reads),
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
         cmocka_unit_test(write_through_does_not),
+        cmocka_unit_test(closing_writes_to_every_tier),
         cmocka_unit_test(a_step_goes_on_without_what_is_coming),
         cmocka_unit_test(a_slow_tier_holds_up_no_step),
         cmocka_unit_test(wrong_uses_are_refused),

@@ -282,17 +282,24 @@ bool spill_take_back(kvt_cache *c) {
 
 /* --------------------------------------------------------------------------------------------- all of it */
 
+/* To each tier that has not got it, however few moves are free. What arrives meanwhile may forget it. */
+static void close_block(kvt_cache *c, int block) {
+    const prefix *p = &c->prefix;
+    while (prefix_knows(p, block) && !(p->state[block] & PREFIX_COMING)) {
+        spill_put(c, block);
+        if (p->state[block] & PREFIX_WRITTEN) return;
+        move_wait(c, -1, true);
+        spill_drain(c);
+    }
+}
+
 void spill_close(kvt_cache *c) {
     if (c->spill.n_tiers == 0) return;
     for (int i = 0; i < c->seqs.n_slots; i++) {
         const seq *s = &c->seqs.slot[i];
         if (s->alive && s->away) swap_drop(c, s, s->away - 1, seq_blocks_of(c, s->length));
     }
-    for (int b = 0; b < c->pool.n_blocks; b++) {
-        if (!prefix_knows(&c->prefix, b) || c->prefix.state[b] & PREFIX_COMING) continue;
-        while (move_is_full(c) && move_wait(c, -1, true)) spill_drain(c);
-        spill_put(c, b);
-    }
+    for (int b = 0; b < c->pool.n_blocks; b++) close_block(c, b);
     kvt_flush(c);
 }
 
