@@ -253,6 +253,25 @@ static void time_ends_what_nobody_reads(void **state) {
     kvt_close(c);
 }
 
+static void a_time_past_the_clocks_end_does_not_come(void **state) {
+    (void)state;
+    uint64_t now = 1000;
+    kvt_options opt = finds_options(2, 0);
+    opt.clock = clock_of;
+    opt.clock_ctx = &now;
+    kvt_cache *c = toy_open(&opt);
+    kvt_match_options ever = {.ttl_ns = UINT64_MAX};
+    kvt_match_result r;
+    kvt_seq s = seq_new(c);
+    assert_int_equal(kvt_match(c, s, from(100, 48), 48, &ever, &r), KVT_OK);
+    assert_int_equal(toy_add(c, s, 100, 48), KVT_OK);
+    kvt_seq_free(c, s);
+    now += 1000;
+    s = seq_new(c);
+    assert_int_equal(match(c, s, 100, 48).n_tokens, 47);
+    kvt_close(c);
+}
+
 /* ----------------------------------------------------------------------------------------------------- tiers */
 
 static void write_back_waits_until_nobody_holds_a_block(void **state) {
@@ -423,6 +442,7 @@ int main(void) {
         cmocka_unit_test(pins_outlast_a_shortage),
         cmocka_unit_test(a_higher_priority_stays_longer),
         cmocka_unit_test(time_ends_what_nobody_reads),
+        cmocka_unit_test(a_time_past_the_clocks_end_does_not_come),
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
         cmocka_unit_test(write_through_does_not),
         cmocka_unit_test(closing_writes_to_every_tier),

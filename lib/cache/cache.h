@@ -79,6 +79,11 @@ typedef struct cache_check {
 static inline uint64_t cache_now(const kvt_cache *c) {
     return c->clock ? c->clock(c->clock_ctx) : sys_now_ns();
 }
+/* When so many nanoseconds from now on are over; 0: never, as none are, or more than the clock has left. */
+static inline uint64_t cache_end_of(const kvt_cache *c, uint64_t ns) {
+    uint64_t now = ns ? cache_now(c) : 0;
+    return ns < INDEX_NEVER - now ? ns + now : 0;
+}
 
 kvt_status cache_open(kvt_cache **out, const kvt_options *opt, const cache_check *check);
 

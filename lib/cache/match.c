@@ -100,7 +100,7 @@ static void begin_reading(look *l) {
     }
     search->reader.priority = l->opt->priority;
     search->ttl_ns = l->opt->ttl_ns;
-    search->reader.expires_ns = search->ttl_ns ? cache_now(c) + search->ttl_ns : 0;
+    search->reader.expires_ns = cache_end_of(c, search->ttl_ns);
 }
 
 /* ------------------------------------------------------------------------------------------- taking blocks */

@@ -85,7 +85,7 @@ static seq *seq_take(kvt_cache *c) {
 /* Its blocks have been read until now, and are what others may begin with. */
 static void seq_prove(kvt_cache *c, const seq *s) {
     prefix *p = &c->prefix;
-    uint64_t expires = s->search.ttl_ns ? cache_now(c) + s->search.ttl_ns : 0;
+    uint64_t expires = cache_end_of(c, s->search.ttl_ns);
     for (int i = 0; i < s->n_blocks; i++) {
         if (!prefix_knows(p, s->table[i])) return;
         p->state[s->table[i]] |= PREFIX_PROVEN;
