@@ -63,6 +63,24 @@ static void truncated_tokens_are_not_found(void **state) {
     kvt_close(c);
 }
 
+static void forks_count_what_they_ask_for_themselves(void **state) {
+    (void)state;
+    kvt_options opt = finds_options(4, 0);
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c), a, b;
+    match(c, s, 100, 64);
+    assert_int_equal(kvt_seq_fork(c, s, &a), KVT_OK);
+    assert_int_equal(kvt_seq_fork(c, s, &b), KVT_OK);
+    assert_int_equal(toy_add(c, s, 100, 64), KVT_OK);
+    assert_int_equal(match(c, a, 100, 64).n_tokens, 63);
+    assert_int_equal(match(c, b, 100, 64).n_tokens, 63);
+    kvt_stats n = stats_of(c);
+    assert_int_equal(n.tokens_found, 126);
+    assert_int_equal(n.tokens_missed[KVT_MISS_COLD], 64);
+    assert_int_equal(n.tokens_asked, 3 * 64);
+    kvt_close(c);
+}
+
 static void what_is_computed_twice_is_kept_once(void **state) {
     (void)state;
     kvt_options opt = finds_options(4, 0);
@@ -432,6 +450,7 @@ int main(void) {
         cmocka_unit_test(a_whole_prompt_is_found_but_for_its_last_token),
         cmocka_unit_test(a_part_that_is_shared_is_copied_when_it_is_written_to),
         cmocka_unit_test(truncated_tokens_are_not_found),
+        cmocka_unit_test(forks_count_what_they_ask_for_themselves),
         cmocka_unit_test(what_is_computed_twice_is_kept_once),
         cmocka_unit_test(a_fork_counts_for_itself),
         cmocka_unit_test(a_cache_that_forgets_finds_nothing),
