@@ -377,6 +377,41 @@ static void a_step_goes_on_without_what_is_coming(void **state) {
     tiered_close(&y);
 }
 
+static void a_block_that_could_not_be_read_ends_no_other(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    leave_behind(y.c, 100, 64);
+    kvt_close(y.c);
+    y.c = toy_open(&y.opt);
+    kvt_seq s = seq_new(y.c);
+    faulty_set(y.faulty, (faults){.fail = 1});
+    kvt_match_result r = match_all(y.c, s, 100, 65);
+    assert_int_equal(r.n_tokens, 0);
+    assert_int_equal(r.reason, KVT_MISS_TIER_BAD);
+    faulty_set(y.faulty, (faults){0});
+    assert_int_equal(toy_add(y.c, s, 100, 16), KVT_OK);
+    assert_int_equal(match_all(y.c, s, 100, 65).n_tokens, 64);
+    tiered_close(&y);
+}
+
+static void a_truncated_sequence_asks_anew(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    leave_behind(y.c, 100, 64);
+    leave_behind(y.c, 500, 64);
+    kvt_close(y.c);
+    y.c = toy_open(&y.opt);
+    kvt_seq s = seq_new(y.c);
+    faulty_set(y.faulty, (faults){.fail = 1});
+    match_all(y.c, s, 100, 65);
+    faulty_set(y.faulty, (faults){0});
+    assert_int_equal(kvt_seq_truncate(y.c, s, 0), KVT_OK);
+    assert_int_equal(match_all(y.c, s, 500, 65).n_tokens, 64);
+    tiered_close(&y);
+}
+
 /* Blocks that wait to be written leave for a step that needs them, and a slow tier holds up nobody. */
 static void a_slow_tier_holds_up_no_step(void **state) {
     (void)state;
@@ -466,6 +501,8 @@ int main(void) {
         cmocka_unit_test(write_through_does_not),
         cmocka_unit_test(closing_writes_to_every_tier),
         cmocka_unit_test(a_step_goes_on_without_what_is_coming),
+        cmocka_unit_test(a_block_that_could_not_be_read_ends_no_other),
+        cmocka_unit_test(a_truncated_sequence_asks_anew),
         cmocka_unit_test(a_slow_tier_holds_up_no_step),
         cmocka_unit_test(wrong_uses_are_refused),
     };

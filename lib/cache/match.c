@@ -201,7 +201,7 @@ static void take_blocks(look *l) {
             take(l, block);
             continue;
         }
-        if (l->opt->memory_only || i >= s->search.end) return;
+        if (l->opt->memory_only || i == s->search.end) return;
         int tier = spill_find(c, key, &l->tier_why);
         if (tier == MOVE_NONE || !fetch(l, i, tier)) return;
     }
@@ -247,7 +247,7 @@ static kvt_miss reason_of(look *l) {
     int i = s->length / size_of(c), part = s->length % size_of(c);
     if (s->length == l->n - 1) return KVT_MISS_NONE;
     if (l->n - 1 - i * size_of(c) < size_of(c)) return KVT_MISS_SHORT;
-    if (i >= s->search.end) return s->search.end_why;
+    if (i == s->search.end) return s->search.end_why;
     if (l->tier_why != KVT_MISS_NONE) return l->tier_why;
     if (i > 0 && !prefix_knows(&c->prefix, before(s, i))) return KVT_MISS_COLD; /* its own tokens are not known */
     if (prefix_was_here(c, path_key(l, i))) return KVT_MISS_EVICTED;

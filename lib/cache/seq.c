@@ -181,6 +181,7 @@ kvt_status kvt_seq_truncate(kvt_cache *c, kvt_seq handle, int n_tokens) {
     if (n_left < s->length) seq_forget(c, s, n_left / c->layout.block_tokens);
     seq_cut(c, s, n_left);
     if (s->search.n_asked > n_left) s->search.n_asked = n_left;
+    if (n_left / c->layout.block_tokens <= s->search.end) s->search.end = INT_MAX;
     return KVT_OK;
 }
 

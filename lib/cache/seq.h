@@ -19,7 +19,7 @@ typedef struct seq_search {
     int n_wanted; /* tokens of the last kvt_match; of them, */
     int n_asked;  /* those that are counted, as found or as missed; */
     kvt_miss missed; /* and why, those missed */
-    int end;         /* nothing is fetched from this block on, */
+    int end;         /* this block is not fetched again, */
     kvt_miss end_why;
 } seq_search;
 
