@@ -96,11 +96,53 @@ static void a_swap_that_lost_a_block_ends_before_it(void **state) {
     tiered_close(&y);
 }
 
+/* A block that the sequence has the beginning of, and others the rest. */
+static void a_part_of_a_block_comes_back(void **state) {
+    (void)state;
+    tiered y = tiered_of(12, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    leave_behind(y.c, 100, 64);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(match(y.c, s, 100, 41).n_tokens, 40);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    kvt_flush(y.c);
+    leave_behind(y.c, 3000, 128);
+    leave_behind(y.c, 4000, 128);
+    leave_behind(y.c, 5000, 128);
+    assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+    assert_int_equal(kvt_seq_length(y.c, s), 40);
+    assert_true(toy_holds(y.c, s, 100, 40));
+    assert_int_equal(toy_add(y.c, s, 777, 3), KVT_OK);
+    assert_int_equal(kvt_check(y.c), KVT_OK);
+    tiered_close(&y);
+}
+
+static void a_tier_too_small_for_a_sequence_does_not_take_it(void **state) {
+    (void)state;
+    kvt_options opt = finds_options(3, 12);
+    kvt_bytes_info info;
+    kvt_bytes(&opt, &info);
+    faulty_tier *f;
+    kvt_tier *tier = faulty_tier_new(&f, &(faulty_options){.seed = 1, .bytes_max = 4 * (info.bytes_per_block + 512)});
+    opt.n_tiers = 1;
+    opt.tiers = &tier;
+    opt.write = KVT_WRITE_BACK;
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, 100, 120), KVT_OK);
+    assert_int_equal(kvt_seq_swap_out(c, s, 0), KVT_E_IO);
+    assert_true(toy_holds(c, s, 100, 120));
+    kvt_close(c);
+    kvt_tier_close(tier);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_comes_back_as_it_was),
+        cmocka_unit_test(a_part_of_a_block_comes_back),
         cmocka_unit_test(records_of_a_swap_leave_with_it),
         cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
+        cmocka_unit_test(a_tier_too_small_for_a_sequence_does_not_take_it),
         cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,15 @@ static kvt_status put_block(kvt_cache *c, const seq *s, int i, kvt_tier *tier) {
     return put(c, tier, &r, key, c->n_layers + 1);
 }
 
+/* A tier that is too small has let the first ones go for the last. */
+static bool has_all(const kvt_cache *c, const seq *s, kvt_tier *tier) {
+    for (int i = 0; i < s->n_blocks; i++) {
+        kvt_tier_key address = spill_key(c, &c->prefix.path[i]);
+        if (!tier->ops.has(tier->ctx, &address)) return false;
+    }
+    return true;
+}
+
 static kvt_status put_all(kvt_cache *c, const seq *s, kvt_tier *tier) {
     block_key *keys = c->prefix.path, list = private_key(c, s, LIST);
     for (int i = 0; i < s->n_blocks; i++) {
@@ -111,7 +120,8 @@ static kvt_status put_all(kvt_cache *c, const seq *s, kvt_tier *tier) {
     for (int i = 0; i < s->n_blocks; i++) TRY(put_block(c, s, i, tier));
     record r = private_record(c, &list, LIST);
     c->swap.pieces[1] = (kvt_piece){keys, (size_t)s->n_blocks * sizeof *keys};
-    return put(c, tier, &r, &list, 2);
+    TRY(put(c, tier, &r, &list, 2));
+    return has_all(c, s, tier) ? KVT_OK : KVT_FULL;
 }
 
 static kvt_status swap_out(kvt_cache *c, kvt_seq handle, int tier) {
@@ -170,11 +180,14 @@ static void release(kvt_cache *c, seq *s, int first, int n) {
         if (s->table[i] != POOL_NONE) block_drop(c, s->table[i]);
 }
 
-/* Is what came the block with these tokens? A key says so of one that is known. */
+/* Is what came the block with these tokens? A key says so of one that is known, which is full, though the sequence may
+ * have the first of its tokens only. */
 static bool is_expected(const kvt_cache *c, const seq *s, int i, const record *r) {
     const prefix *p = &c->prefix;
-    if ((int)r->n_tokens != tokens_in(c, s, i) || (int)r->index != i) return false;
-    if (is_private(c, s, i)) return r->kind == RECORD_PRIVATE;
+    bool own = is_private(c, s, i);
+    int n_tokens = own ? tokens_in(c, s, i) : c->layout.block_tokens;
+    if ((int)r->n_tokens != n_tokens || (int)r->index != i) return false;
+    if (own) return r->kind == RECORD_PRIVATE;
     block_key key = key_next(p->secret, i ? &p->path[i - 1] : &p->root, r->tokens, (int)r->n_tokens);
     return r->kind == RECORD_BLOCK && key_is(&key, &p->path[i]);
 }
