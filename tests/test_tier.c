@@ -312,7 +312,7 @@ static void whole_records_are_verified(void **state) {
     v = verdict_on(t, key, bytes, sizeof bytes);
     assert_true(v.status == KVT_OK && v.info.kind == 3);
 
-    record_about about = {.n_layers = 8, .text = "8 layers, k8v8, blocks of 32"};
+    record_about about = {.n_layers = 8, .block_tokens = 32, .text = "8 layers, k8v8, blocks of 32"};
     about_write(&about, bytes + RECORD_HEADER);
     record_make(RECORD_ABOUT, 1, bytes, RECORD_ABOUT_BYTES);
     v = verdict_on(t, key, bytes, RECORD_HEADER + RECORD_ABOUT_BYTES);
@@ -320,6 +320,11 @@ static void whole_records_are_verified(void **state) {
     assert_string_equal(v.info.about, about.text);
     record_make(RECORD_ABOUT, 1, bytes, RECORD_ABOUT_BYTES - 1);
     v = verdict_on(t, key, bytes, RECORD_HEADER + RECORD_ABOUT_BYTES - 1);
+    assert_int_equal(v.status, KVT_E_CORRUPT);
+    about.block_tokens = RECORD_TOKENS_MAX + 1; /* more than a key's text has room for */
+    about_write(&about, bytes + RECORD_HEADER);
+    record_make(RECORD_ABOUT, 1, bytes, RECORD_ABOUT_BYTES);
+    v = verdict_on(t, key, bytes, RECORD_HEADER + RECORD_ABOUT_BYTES);
     assert_int_equal(v.status, KVT_E_CORRUPT);
     tier_close(t);
 }
@@ -486,6 +491,44 @@ static void memory_replaces_a_record_that_fills_it(void **state) {
     kvt_tier_close(t);
 }
 
+enum { TALL = 4 << 20, TRIES = 20 };
+
+typedef struct writer {
+    kvt_tier *tier;
+    int name;
+    const uint8_t *bytes; /* [TALL] */
+    kvt_status status;
+} writer;
+
+static void *put_tall(void *arg) {
+    writer *w = arg;
+    w->status = put(w->tier, key_of(1, w->name), w->bytes, TALL);
+    return NULL;
+}
+
+/* A writer that comes while another one fills the tier waits for that record, which then leaves for its own. */
+static void memory_wakes_who_waits_for_a_record(void **state) {
+    (void)state;
+    uint8_t *bytes = calloc(1, TALL);
+    for (int i = 0; i < TRIES; i++) {
+        kvt_tier *t;
+        pthread_t threads[2];
+        writer w[2];
+        assert_int_equal(kvt_tier_memory(&t, TALL + (64 << 10)), KVT_OK);
+        for (int k = 0; k < 2; k++) {
+            w[k] = (writer){.tier = t, .name = k, .bytes = bytes};
+            assert_int_equal(pthread_create(&threads[k], NULL, put_tall, &w[k]), 0);
+        }
+        for (int k = 0; k < 2; k++) {
+            pthread_join(threads[k], NULL);
+            assert_int_equal(w[k].status, KVT_OK);
+        }
+        assert_int_equal(usage_of(t).n_records, 1);
+        kvt_tier_close(t);
+    }
+    free(bytes);
+}
+
 /* Under 0.3 microseconds where the machine is at rest: here, the best of many, with room for a sanitizer. */
 static void memory_has_an_answer_at_once(void **state) {
     (void)state;
@@ -524,6 +567,7 @@ int main(void) {
     const struct CMUnitTest memory[] = {
         cmocka_unit_test(memory_counts_all_it_takes),
         cmocka_unit_test(memory_replaces_a_record_that_fills_it),
+        cmocka_unit_test(memory_wakes_who_waits_for_a_record),
         cmocka_unit_test(memory_has_an_answer_at_once),
     };
     int failed = 0;
