@@ -63,24 +63,6 @@ static void truncated_tokens_are_not_found(void **state) {
     kvt_close(c);
 }
 
-static void forks_count_what_they_ask_for_themselves(void **state) {
-    (void)state;
-    kvt_options opt = finds_options(4, 0);
-    kvt_cache *c = toy_open(&opt);
-    kvt_seq s = seq_new(c), a, b;
-    match(c, s, 100, 64);
-    assert_int_equal(kvt_seq_fork(c, s, &a), KVT_OK);
-    assert_int_equal(kvt_seq_fork(c, s, &b), KVT_OK);
-    assert_int_equal(toy_add(c, s, 100, 64), KVT_OK);
-    assert_int_equal(match(c, a, 100, 64).n_tokens, 63);
-    assert_int_equal(match(c, b, 100, 64).n_tokens, 63);
-    kvt_stats n = stats_of(c);
-    assert_int_equal(n.tokens_found, 126);
-    assert_int_equal(n.tokens_missed[KVT_MISS_COLD], 64);
-    assert_int_equal(n.tokens_asked, 3 * 64);
-    kvt_close(c);
-}
-
 static void what_is_computed_twice_is_kept_once(void **state) {
     (void)state;
     kvt_options opt = finds_options(4, 0);
@@ -100,7 +82,7 @@ static void what_is_computed_twice_is_kept_once(void **state) {
 /* Of what a sequence missed before it was forked, the fork knows nothing: it is counted where it was asked for. */
 static void a_fork_counts_for_itself(void **state) {
     (void)state;
-    kvt_options opt = options(4, 0);
+    kvt_options opt = finds_options(4, 0);
     kvt_cache *c = toy_open(&opt);
     kvt_seq s = seq_new(c), fork;
     assert_int_equal(match(c, s, 100, 40).reason, KVT_MISS_COLD);
@@ -351,6 +333,21 @@ static void closing_writes_to_every_tier(void **state) {
     }
 }
 
+static void closing_reads_nothing(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    leave_behind(y.c, 100, 64);
+    kvt_close(y.c);
+    assert_int_equal(cache_open(&y.c, &y.opt, &(cache_check){.poison = true, .moves_inline = true}), KVT_OK);
+    uint64_t n_gets = faulty_counts_of(y.faulty).gets;
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(match(y.c, s, 100, 65).n_coming, 64);
+    kvt_close(y.c);
+    assert_int_equal(faulty_counts_of(y.faulty).gets, n_gets);
+    kvt_tier_close(y.tier);
+}
+
 /* A step does not wait for blocks that are on their way. */
 static void a_step_goes_on_without_what_is_coming(void **state) {
     (void)state;
@@ -485,7 +482,6 @@ int main(void) {
         cmocka_unit_test(a_whole_prompt_is_found_but_for_its_last_token),
         cmocka_unit_test(a_part_that_is_shared_is_copied_when_it_is_written_to),
         cmocka_unit_test(truncated_tokens_are_not_found),
-        cmocka_unit_test(forks_count_what_they_ask_for_themselves),
         cmocka_unit_test(what_is_computed_twice_is_kept_once),
         cmocka_unit_test(a_fork_counts_for_itself),
         cmocka_unit_test(a_cache_that_forgets_finds_nothing),
@@ -500,6 +496,7 @@ int main(void) {
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
         cmocka_unit_test(write_through_does_not),
         cmocka_unit_test(closing_writes_to_every_tier),
+        cmocka_unit_test(closing_reads_nothing),
         cmocka_unit_test(a_step_goes_on_without_what_is_coming),
         cmocka_unit_test(a_block_that_could_not_be_read_ends_no_other),
         cmocka_unit_test(a_truncated_sequence_asks_anew),

@@ -296,8 +296,10 @@ static void close_block(kvt_cache *c, int block) {
 void spill_close(kvt_cache *c) {
     if (c->spill.n_tiers == 0) return;
     for (int i = 0; i < c->seqs.n_slots; i++) {
-        const seq *s = &c->seqs.slot[i];
-        if (s->alive && s->away) swap_drop(c, s, s->away - 1, seq_blocks_of(c, s->length));
+        seq *s = &c->seqs.slot[i];
+        if (!s->alive) continue;
+        match_abandon(c, s, 0);
+        if (s->away) swap_drop(c, s, s->away - 1, seq_blocks_of(c, s->length));
     }
     for (int b = 0; b < c->pool.n_blocks; b++) close_block(c, b);
     kvt_flush(c);

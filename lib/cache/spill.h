@@ -36,7 +36,7 @@ typedef struct spill {
 
 /* Say in each tier what this cache's records are, read what others' are. */
 void spill_open(kvt_cache *c, const kvt_options *opt);
-/* Write what write-back has left; what is swapped out ends. */
+/* Write what write-back has left; what is coming is given up, what is swapped out ends. */
 void spill_close(kvt_cache *c);
 
 /* A step of many rows took so long. */
