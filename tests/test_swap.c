@@ -136,6 +136,24 @@ static void a_tier_too_small_for_a_sequence_does_not_take_it(void **state) {
     kvt_tier_close(tier);
 }
 
+/* A drop that waits behind other moves does not reach what a swap has written since. */
+static void what_was_taken_back_does_not_take_a_swap_along(void **state) {
+    (void)state;
+    tiered y = tiered_of(12, KVT_WRITE_BACK);
+    y.opt.tiers = &y.tier;
+    assert_int_equal(cache_open(&y.c, &y.opt, &(cache_check){.poison = true, .moves_inline = true}), KVT_OK);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK);
+    assert_int_equal(kvt_seq_truncate(y.c, s, 0), KVT_OK);
+    assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    kvt_flush(y.c);
+    for (int i = 0; i < 3; i++) leave_behind(y.c, 1000 * (i + 1), 128);
+    assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+    assert_true(toy_holds(y.c, s, 100, 64));
+    tiered_close(&y);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sequence_comes_back_as_it_was),
@@ -144,6 +162,7 @@ int main(void) {
         cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
         cmocka_unit_test(a_tier_too_small_for_a_sequence_does_not_take_it),
         cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),
+        cmocka_unit_test(what_was_taken_back_does_not_take_a_swap_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,7 @@ static kvt_status swap_out(kvt_cache *c, kvt_seq handle, int tier) {
     if (tier < 0 || tier >= c->spill.n_tiers)
         return log_fail(&c->log, KVT_E_ARGUMENT, "kvt_seq_swap_out: tier is %d, there are %d", tier, c->spill.n_tiers);
     match_abandon(c, s, 0);
+    if (c->mover.n_drops > 0) kvt_flush(c); /* or they reach what is written here */
     kvt_status status = put_all(c, s, c->spill.tier[tier]);
     if (status != KVT_OK) {
         swap_drop(c, s, tier, s->n_blocks);
