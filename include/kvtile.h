@@ -205,7 +205,8 @@ typedef struct kvt_options {
     int n_threads;               /* of its own pool, 0 .. 256: 0 means the processors this process may use */
     int read_apart; /* not 0: blocks that several sequences of a step share are read once for each of them, not once
                        for all. The same bits; it is here so that what sharing saves can be measured */
-    int forget; /* not 0: no prefix index. A block is free once no sequence holds it, and kvt_match finds nothing */
+    int forget; /* not 0: no prefix index. A block is free once no sequence holds it, kvt_match finds nothing, and tiers
+                   are not used */
     const uint8_t *identity; /* [32] or NULL: a hash of all outside this cache that keys and values depend on: weights,
                                 position encoding, the arithmetic of products. Needed where there are tiers */
     const uint8_t *secret;   /* [32] or NULL (zeros): key of the hashes. Caches with another one find nothing of it */
@@ -263,8 +264,8 @@ typedef struct kvt_tier_ops {
     /* The pieces, one behind the other, are a record: it is there whole, or not at all. Replaces one that is there.
      * KVT_FULL: it is larger than the limit. KVT_E_IO, KVT_E_MEMORY. */
     kvt_status (*put)(void *ctx, const kvt_tier_key *key, const kvt_piece *pieces, int n_pieces);
-    /* Fill the pieces. KVT_MISS: not there. KVT_E_CORRUPT: of another length. KVT_E_IO. What they hold is undefined
-     * unless KVT_OK. It counts as used. */
+    /* Fill the pieces. KVT_MISS: not there. KVT_E_CORRUPT: of another length. KVT_E_UNSUPPORTED: and of another version
+     * (not every tier says so). KVT_E_IO. What they hold is undefined unless KVT_OK. It counts as used. */
     kvt_status (*get)(void *ctx, const kvt_tier_key *key, const kvt_piece *pieces, int n_pieces);
     /* At once, without waiting for a disk: 1 it is probably there, 0 it is not. */
     int (*has)(void *ctx, const kvt_tier_key *key);
@@ -281,8 +282,9 @@ KVT_API kvt_status kvt_tier_new(kvt_tier **out, const kvt_tier_ops *ops, void *c
  * KVT_E_ARGUMENT: bytes_max is below 4096. */
 KVT_API kvt_status kvt_tier_memory(kvt_tier **out, uint64_t bytes_max);
 /* In a folder, a file for each record, made if it is not there (its parent is). bytes_max counts what all files take on
- * the disk, those of other processes and those being written included; the least recently used leave. KVT_E_IO: the
- * folder cannot be used; the log says why. */
+ * the disk, those of other processes and those being written included; the least recently used leave. The log is called
+ * on whatever thread works on the tier, a cache's own ones among them. KVT_E_ARGUMENT: bytes_max is below 65536.
+ * KVT_E_IO: the folder cannot be used; the log says why. */
 KVT_API kvt_status kvt_tier_disk(kvt_tier **out, const char *folder, uint64_t bytes_max, kvt_log_fn log, void *log_ctx);
 KVT_API void kvt_tier_close(kvt_tier *tier); /* NULL is fine; no cache uses it any more */
 
@@ -426,10 +428,10 @@ typedef struct kvt_match_result {
 } kvt_match_result;
 
 /* Give a sequence the longest known beginning of `tokens`, but at most n_tokens - 1 of them, since the last one's
- * logits have to be computed. What the sequence has already must be the beginning of tokens (KVT_E_ARGUMENT); an empty
- * one is the usual case. opt NULL: all 0. Blocks in tiers are fetched in the background, as far as blocks are free; the
- * next call takes those that have come, as far as it asks for the same tokens. A step over a sequence whose blocks are
- * still coming goes on without them. Never KVT_FULL. Not during a step. */
+ * logits have to be computed. What the sequence has already must be the beginning of tokens, and not all of them
+ * (KVT_E_ARGUMENT); an empty one is the usual case. opt NULL: all 0. Blocks in tiers are fetched in the background, as
+ * far as blocks are free; the next call takes those that have come, as far as it asks for the same tokens. A step over
+ * a sequence whose blocks are still coming goes on without them. Never KVT_FULL. Not during a step. */
 KVT_API kvt_status kvt_match(kvt_cache *cache, kvt_seq seq, const int32_t *tokens, int n_tokens,
                              const kvt_match_options *opt, kvt_match_result *out);
 

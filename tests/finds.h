@@ -1,5 +1,5 @@
-/* finds.h - for tests of what a cache finds: the toy's sequences that come and go and are asked for, and the toy over one
- * tier that can misbehave. Each fails the test if a call fails. */
+/* finds.h - for tests of what a cache finds: the toy's sequences that come and go and are asked for, and the toy over
+ * one tier that can misbehave. Each fails the test if a call fails. */
 #ifndef TESTS_FINDS_H
 #define TESTS_FINDS_H
 

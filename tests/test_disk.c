@@ -16,7 +16,7 @@
 #include "folder.h"
 #include "kvtile.h"
 #include "random.h"
-#include "tier/tier.h"
+#include "tier/disk.h"
 #include "tier_records.h"
 
 enum { MIB = 1 << 20, KIB = 1 << 10, EIGHTH = 105 * KIB /* of these, eight fit into a MiB */ };
@@ -406,6 +406,58 @@ static void threads_use_two_tiers_at_once(void **state) {
     assert_string_equal(heard, "");
 }
 
+/* A reader that expects another length finds out, and leaves it alone. */
+static void a_record_of_another_version_is_told_whatever_its_length(void **state) {
+    (void)state;
+    kvt_tier *tier = open_or_fail(MIB);
+    uint8_t bytes[RECORD_HEADER + 100] = {0};
+    record r = {.kind = RECORD_BLOCK};
+    record_write(&r, 0, bytes);
+    kvt_tier_key key = records_key(1);
+    for (uint8_t version = RECORD_VERSION; version <= RECORD_VERSION + 1; version++) {
+        bytes[8] = version; /* behind the magic */
+        for (size_t n = 0; n < sizeof bytes; n += 12) {
+            assert_int_equal(tier->ops.put(tier->ctx, &key, &(kvt_piece){bytes, n}, 1), KVT_OK);
+            kvt_status due = version == RECORD_VERSION || n < 12 ? KVT_E_CORRUPT : KVT_E_UNSUPPORTED;
+            assert_int_equal(records_get(tier, 1, n + 1, NULL), due);
+            assert_int_equal(records_has(tier, 1), 1);
+        }
+    }
+    kvt_tier_close(tier);
+}
+
+typedef struct search {
+    disk *d;
+    pthread_barrier_t step; /* it has begun; it may end */
+} search;
+
+static void *search_for_folder(void *arg) {
+    search *s = arg;
+    pthread_rwlock_wrlock(&s->d->attached);
+    pthread_barrier_wait(&s->step);
+    pthread_barrier_wait(&s->step);
+    pthread_rwlock_unlock(&s->d->attached);
+    return NULL;
+}
+
+/* Somebody looks for a folder that went away, which may take long. */
+static void asking_waits_for_nobody(void **state) {
+    (void)state;
+    kvt_tier *tier = open_or_fail(MIB);
+    search other = {.d = tier->ctx};
+    pthread_t thread;
+    assert_int_equal(records_put(tier, 1, 1, 1000), KVT_OK);
+    pthread_barrier_init(&other.step, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, search_for_folder, &other), 0);
+    pthread_barrier_wait(&other.step);
+    assert_int_equal(records_has(tier, 1), 1);
+    assert_int_equal(records_has(tier, 2), 0);
+    pthread_barrier_wait(&other.step);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&other.step);
+    kvt_tier_close(tier);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, each_setup, each_teardown)
     const struct CMUnitTest tests[] = {
@@ -421,6 +473,8 @@ int main(void) {
         TEST(a_users_folder_is_left_alone),
         TEST(a_folder_of_another_version_is_refused),
         TEST(a_folder_that_cannot_be_is_said_so),
+        TEST(a_record_of_another_version_is_told_whatever_its_length),
+        TEST(asking_waits_for_nobody),
         TEST(two_tiers_on_a_folder_see_each_other),
         TEST(the_oldest_of_all_leaves_whoever_wrote_it),
         TEST(threads_use_two_tiers_at_once),

@@ -219,11 +219,20 @@ static kvt_status missing(disk *d, const kvt_tier_key *key, uint64_t known) {
     return KVT_MISS;
 }
 
+/* What is of another version may well have another length. It is not damaged, and nobody's to drop. */
+static kvt_status read_other(disk *d, int fd) {
+    uint8_t header[RECORD_HEADER] = {0};
+    kvt_piece piece = {header, sizeof header};
+    if (disk_pieces_read(d->calls, fd, &piece, 1) < 0) return disk_fail(d, "a record cannot be read");
+    uint32_t version = record_version(header);
+    return version == 0 || version == RECORD_VERSION ? KVT_E_CORRUPT : KVT_E_UNSUPPORTED;
+}
+
 static kvt_status read_whole(disk *d, int fd, const job *j) {
     struct stat st;
     if (d->calls->fstat(fd, &st) < 0) return disk_fail(d, "a record cannot be looked at");
     if (!S_ISREG(st.st_mode)) return KVT_MISS;
-    if ((uint64_t)st.st_size != j->bytes) return KVT_E_CORRUPT;
+    if ((uint64_t)st.st_size != j->bytes) return read_other(d, fd);
     int got = disk_pieces_read(d->calls, fd, j->pieces, j->n_pieces);
     if (got < 0) return disk_fail(d, "a record cannot be read");
     return got ? KVT_OK : KVT_E_CORRUPT;
@@ -263,6 +272,7 @@ static kvt_status get(void *ctx, const kvt_tier_key *key, const kvt_piece *piece
     return run(ctx, get_job, &j);
 }
 
+/* The owner of a cache asks, and waits for nobody: while the folder is looked for again, nothing is there. */
 static int has(void *ctx, const kvt_tier_key *key) {
     disk *d = ctx;
     if (known_since(d, key)) return 1;
@@ -270,7 +280,7 @@ static int has(void *ctx, const kvt_tier_key *key) {
     disk_path path;
     disk_path_record(path, key);
     struct stat st;
-    pthread_rwlock_rdlock(&d->attached);
+    if (pthread_rwlock_tryrdlock(&d->attached) != 0) return 0;
     int there = d->root >= 0 && d->calls->fstatat(d->root, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
     pthread_rwlock_unlock(&d->attached);
     return there;
