@@ -181,7 +181,10 @@ void prefix_rest(kvt_cache *c, int block) {
         block_free(c, block);
         return;
     }
-    if (!(c->prefix.state[block] & PREFIX_WRITTEN)) spill_put(c, block);
+    if (!(c->prefix.state[block] & (PREFIX_WRITTEN | PREFIX_LAST))) {
+        c->prefix.state[block] |= PREFIX_LAST;
+        spill_put(c, block);
+    }
     if (!pool_in_use(&c->pool, block)) evict_release(&c->prefix.evict, c->prefix.entry_of[block]);
 }
 
