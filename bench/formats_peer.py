@@ -19,7 +19,6 @@ speed: rows of peers.py, for pairs of formats of about the same bits, one sample
 
 import argparse
 import contextlib
-import csv
 import dataclasses
 import json
 import os
@@ -27,29 +26,21 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
-
-try:
-    import llama_cpp as L
-except ImportError:
-    sys.exit("formats_peer.py: no llama_cpp in this Python; see the top of bench/peers.md")
-import numpy as np
 
 import limits
+import peer_common
 import peers
-from limits import choice_list, note, positive
+from limits import choice_list, csv_write, note, positive
+from peer_common import KV_TYPES, divergence, log_softmax
+
+import llama_cpp as L
+import numpy as np
 
 STEP = 128  # tokens that a context reads at a time, as kvtile perplexity does
-TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q8_0": 8, "q5_1": 7, "q5_0": 6, "q4_1": 3, "q4_0": 2, "iq4_nl": 20}
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q5_1": 6, "q5_0": 5.5, "q4_1": 5, "q4_0": 4.5, "iq4_nl": 4.5}
 REFERENCE = "f32-noflash"
 # With this in its environment llama.cpp leaves keys and values of a quantised cache as they are.
 NO_ROTATION = "LLAMA_ATTN_ROT_DISABLE"
-
-
-@L.llama_log_callback
-def silent(*_):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +59,7 @@ class Format:
         types, _, how = name.partition("-")
         k, _, v = types.partition("/")
         v = v or k
-        if k not in TYPES or v not in TYPES or how not in ("", "plain", "noflash"):
+        if k not in KV_TYPES or v not in KV_TYPES or how not in ("", "plain", "noflash"):
             raise argparse.ArgumentTypeError(f"{name!r} is no format: TYPE, TYPE/TYPE, TYPE-plain or TYPE-noflash")
         return cls(name, k, v, how != "plain", how != "noflash")
 
@@ -84,59 +75,22 @@ def format_list(text):
 # ------------------------------------------------------------------------------------------------------- quality
 
 
-class Reader:
-    """The model over one format of the cache; decode() gives the logits of every token."""
+class Reader(peer_common.Reader):
+    """The model over one format of the cache, and what it is off by so far."""
 
     def __init__(self, model, kind, n_ctx, threads):
         os.environ.pop(NO_ROTATION, None)
         if not kind.rotated:
             os.environ[NO_ROTATION] = "1"
-        p = L.llama_context_default_params()
-        p.n_ctx, p.n_batch, p.n_ubatch, p.n_threads, p.n_threads_batch = n_ctx, STEP, STEP, threads, threads
-        p.type_k, p.type_v, p.flash_attn_type = TYPES[kind.k], TYPES[kind.v], int(kind.flash)
-        self.context = L.llama_init_from_model(model, p)
-        if not self.context:
-            sys.exit(f"formats_peer.py: llama.cpp refuses a cache of {kind.name}")
+        super().__init__(model, n_ctx, kind.k, kind.v, kind.flash, STEP, threads)
         self.kind = kind
-        self.n_vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
         self.nll, self.kl, self.same = [], [], []
-
-    def decode(self, tokens, at):
-        b = L.llama_batch_init(len(tokens), 0, 1)
-        b.n_tokens = len(tokens)
-        for i, t in enumerate(tokens):
-            b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = t, at + i, 1, 0, 1
-        if L.llama_decode(self.context, b) != 0:
-            sys.exit(f"formats_peer.py: llama_decode failed over {self.kind.name}")
-        logits = np.ctypeslib.as_array(L.llama_get_logits(self.context), shape=(len(tokens), self.n_vocab))
-        logits = logits.astype(np.float64)
-        L.llama_batch_free(b)
-        return log_softmax(logits)
-
-    def forget(self):
-        L.llama_memory_clear(L.llama_get_memory(self.context), True)
 
     def count(self, log_p, reference, following):
         n = len(following)
         self.nll += list(-log_p[np.arange(n), following])
-        self.kl += list((np.exp(reference[:n]) * (reference[:n] - log_p[:n])).sum(1))
+        self.kl += list(divergence(reference[:n], log_p[:n]))
         self.same += list(log_p[:n].argmax(1) == reference[:n].argmax(1))
-
-    def close(self):
-        L.llama_free(self.context)
-
-
-def log_softmax(x):
-    x = x - x.max(1, keepdims=True)
-    return x - np.log(np.exp(x).sum(1, keepdims=True))
-
-
-def text_tokens(model, text):
-    vocab = L.llama_model_get_vocab(model)
-    room = (L.llama_token * (len(text) + 8))()
-    if L.llama_vocab_get_add_bos(vocab):
-        sys.exit("formats_peer.py: windows of this model begin with a start token, which this script does not add")
-    return list(room[: L.llama_tokenize(vocab, text, len(text), room, len(room), False, False)])
 
 
 def window_read(readers, window):
@@ -144,7 +98,7 @@ def window_read(readers, window):
         part, following = window[at : at + STEP], window[at + 1 : at + STEP + 1]
         reference = None
         for reader in readers:
-            log_p = reader.decode(part, at)
+            log_p = log_softmax(reader.decode(part, at))
             reference = log_p if reference is None else reference
             reader.count(log_p, reference, following)
 
@@ -157,10 +111,10 @@ def line_of(side, file, ctx, name, bits, math, result):
 
 def peer_quality(path, weights, args):
     """Lines of the peer's formats, the reference first."""
-    model = L.llama_model_load_from_file(str(path).encode(), L.llama_model_default_params())
-    if not model:
-        sys.exit(f"formats_peer.py: llama.cpp can't load {path}")
-    tokens = text_tokens(model, args.text.read_bytes())[: args.chunks * args.ctx]
+    model = peer_common.model_open(path)
+    if L.llama_vocab_get_add_bos(L.llama_model_get_vocab(model)):
+        sys.exit("formats_peer.py: windows of this model begin with a start token, which this script does not add")
+    tokens = peer_common.text_tokens(model, args.text.read_bytes())[: args.chunks * args.ctx]
     readers = [Reader(model, kind, args.ctx, args.threads) for kind in [Format.parse(REFERENCE), *args.formats]]
     for first in range(0, args.chunks * args.ctx, args.ctx):
         window_read(readers, tokens[first : first + args.ctx])
@@ -174,18 +128,6 @@ def peer_quality(path, weights, args):
         yield line_of("llama.cpp", weights, args.ctx, r.kind.name, r.kind.bits, "", result)
         r.close()
     L.llama_model_free(model)
-
-
-@contextlib.contextmanager
-def widened(path):
-    """The same weights in a file of float32."""
-    with tempfile.TemporaryDirectory() as folder:
-        wide = pathlib.Path(folder) / "f32.gguf"
-        p = L.llama_model_quantize_default_params()
-        p.ftype, p.allow_requantize, p.nthread = 0, True, 2
-        if L.llama_model_quantize(str(path).encode(), str(wide).encode(), p) != 0:
-            sys.exit(f"formats_peer.py: {path} cannot be widened")
-        yield wide
 
 
 def kvtile_quality(args):
@@ -207,7 +149,7 @@ def quality_lines(args):
     if args.formats and not args.widen_only:
         yield from peer_quality(args.model, args.model.name, args)
     if args.formats and (args.widen or args.widen_only):
-        with widened(args.model) as wide:
+        with peer_common.widened(args.model) as wide:
             yield from peer_quality(wide, "widened to f32", args)
 
 
@@ -254,8 +196,8 @@ def pair_list(text):
     """q8_0=k8v8: the peer's format and ours; either side may be left out."""
     pairs = [pair.partition("=")[::2] for pair in text.split(",")]
     for theirs, _ in pairs:
-        if theirs and theirs not in peers.KV_TYPES:
-            raise argparse.ArgumentTypeError(f"{theirs!r} is none of {', '.join(peers.KV_TYPES)}")
+        if theirs and theirs not in KV_TYPES:
+            raise argparse.ArgumentTypeError(f"{theirs!r} is none of {', '.join(KV_TYPES)}")
     return pairs
 
 
@@ -292,18 +234,8 @@ def main():
         sys.exit("formats_peer.py: quality wants --text")
     if args.what == "speed" and not args.kvtile:
         args.pairs = [(theirs, "") for theirs, _ in args.pairs if theirs]
-    if L.__version__ != peers.PINNED:
-        note(f"formats_peer.py: llama-cpp-python is {L.__version__}, not {peers.PINNED}")
-    L.llama_log_set(silent, None)
-    with args.out.open("w", newline="") as file:
-        writer = None
-        for line in quality_lines(args) if args.what == "quality" else speed_lines(args):
-            if writer is None:
-                writer = csv.DictWriter(file, line.keys(), lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(line)
-            file.flush()
-            note(", ".join(str(value) for value in line.values()))
+    peer_common.start()
+    csv_write(args.out, quality_lines(args) if args.what == "quality" else speed_lines(args))
 
 
 if __name__ == "__main__":

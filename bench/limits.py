@@ -213,6 +213,20 @@ def line(what, samples, others, cpu):
     }
 
 
+def csv_write(path, lines):
+    """Lines as dicts, each written and said when it comes: a run that is stopped leaves those before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = None
+        for line in lines:
+            if writer is None:
+                writer = csv.DictWriter(file, line.keys(), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(line)
+            file.flush()
+            note(", ".join(str(value) for value in line.values()))
+
+
 def choice_list(choices):
     def parse(text):
         picked = text.split(",")
@@ -243,25 +257,19 @@ def arguments():
     return parser.parse_args()
 
 
-def main():
-    args = arguments()
+def lines(args):
     two_cpus()
     kvtile = Kvtile(args.kvtile, args.model, args.kvtile_options.split())
     kvtile.first_token_ms()  # the file is in the page cache from here on
+    for name in args.rows:
+        samples, others = measure(name, kvtile, args.runs)
+        for what, of_what in samples.items():
+            yield line(what, of_what, others, kvtile.cpu())
 
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.open("w", newline="") as file:
-        writer = None
-        for name in args.rows:
-            samples, others = measure(name, kvtile, args.runs)
-            for what, of_what in samples.items():
-                row = line(what, of_what, others, kvtile.cpu())
-                if writer is None:
-                    writer = csv.DictWriter(file, row.keys(), lineterminator="\n")
-                    writer.writeheader()
-                writer.writerow(row)
-                file.flush()
-                note(", ".join(str(value) for value in row.values()))
+
+def main():
+    args = arguments()
+    csv_write(args.out, lines(args))
 
 
 if __name__ == "__main__":

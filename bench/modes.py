@@ -15,76 +15,37 @@ import pathlib
 import subprocess
 import tempfile
 
+import peer_common
+from peer_common import FILE_F32, divergence, log_softmax
+
 import llama_cpp as L
 import numpy as np
 
 TYPES = {"Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K_M": 12, "Q4_K_M": 15, "Q5_K_M": 17,
          "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30}
-F32, CHUNK, PROMPT_BYTES, ANSWER = 0, 128, 900, 48
+CHUNK, PROMPT_BYTES, ANSWER = 128, 900, 48
 
 
-@L.llama_log_callback
-def silent(*_):
-    pass
-
-
-def requantise(source, target, kind):
-    p = L.llama_model_quantize_default_params()
-    p.ftype, p.allow_requantize, p.nthread = kind, True, 2
-    if L.llama_model_quantize(str(source).encode(), str(target).encode(), p) != 0:
-        raise SystemExit(f"modes.py: {source} cannot be quantised to {target.name}")
-
-
-class Peer:
-    """A model in llama.cpp, keys and values in float32; decode() gives the logits of every token."""
+class Peer(peer_common.Reader):
+    """A model in llama.cpp, keys and values in float32."""
 
     def __init__(self, path, context):
-        self.model = L.llama_model_load_from_file(str(path).encode(), L.llama_model_default_params())
-        p = L.llama_context_default_params()
-        p.n_ctx, p.n_batch, p.n_ubatch, p.type_k, p.type_v, p.flash_attn_type = context, 512, CHUNK, F32, F32, 0
-        self.context = L.llama_init_from_model(self.model, p)
-        self.vocab = L.llama_model_get_vocab(self.model)
-        self.n_vocab = L.llama_vocab_n_tokens(self.vocab)
+        self.model = peer_common.model_open(path)
+        super().__init__(self.model, context, step=CHUNK)
 
     def tokens(self, text):
-        room = (L.llama_token * (len(text) + 8))()
-        return list(room[: L.llama_tokenize(self.vocab, text, len(text), room, len(room), False, False)])
-
-    def decode(self, tokens, at):
-        b = L.llama_batch_init(len(tokens), 0, 1)
-        b.n_tokens = len(tokens)
-        for i, t in enumerate(tokens):
-            b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = t, at + i, 1, 0, 1
-        if L.llama_decode(self.context, b) != 0:
-            raise SystemExit("modes.py: llama_decode failed")
-        x = np.ctypeslib.as_array(L.llama_get_logits(self.context), shape=(len(tokens), self.n_vocab))
-        x = x.astype(np.float64)
-        L.llama_batch_free(b)
-        return x
-
-    def forget(self):
-        L.llama_memory_clear(L.llama_get_memory(self.context), True)
+        return peer_common.text_tokens(self.model, text)
 
     def close(self):
-        L.llama_free(self.context)
+        super().close()
         L.llama_model_free(self.model)
-
-
-def log_softmax(x):
-    x = x - x.max(-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
-def divergence(p, q):
-    p, q = log_softmax(p), log_softmax(q)
-    return (np.exp(p) * (p - q)).sum(-1)
 
 
 def peer_loss(reference, other, ids):
     kl, same = [], []
     for at in range(0, len(ids), CHUNK):
         a, b = (m.decode(ids[at : at + CHUNK], at) for m in (reference, other))
-        kl += list(divergence(a, b))
+        kl += list(divergence(log_softmax(a), log_softmax(b)))
         same += list(a.argmax(1) == b.argmax(1))
     return np.mean(kl), np.mean(same)
 
@@ -103,7 +64,8 @@ def exact_distance(kvtile, path, reference, prompt, folder):
         ids.append(int(row.argmax()))
     theirs = np.array(theirs)
     same = int((theirs.argmax(1) == mine.argmax(1)).sum())
-    return np.abs(theirs - mine).max(), divergence(theirs, mine).max(), f"{same}/{len(mine)}"
+    off = divergence(log_softmax(theirs), log_softmax(mine)).max()
+    return np.abs(theirs - mine).max(), off, f"{same}/{len(mine)}"
 
 
 def main():
@@ -113,7 +75,7 @@ def main():
     a.add_argument("--types", default=",".join(TYPES))
     a.add_argument("--tokens", type=int, default=512)
     a = a.parse_args()
-    L.llama_log_set(silent, None)
+    peer_common.start()
     text = pathlib.Path(a.text).read_bytes()[: 16 * a.tokens + PROMPT_BYTES]
     print("type,perplexity,fast_mean,fast_p999,fast_same,accurate_mean,accurate_same,peer_mean,peer_same,"
           "exact_logit,exact_divergence,exact_same")
@@ -121,8 +83,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             path, wide = folder / f"{name}.gguf", folder / "f32.gguf"
-            requantise(a.model, path, TYPES[name])
-            requantise(path, wide, F32)
+            peer_common.weights_convert(a.model, path, TYPES[name])
+            peer_common.weights_convert(path, wide, FILE_F32)
             reference, other = Peer(wide, a.tokens + 512), Peer(path, a.tokens + 512)
             peer = peer_loss(reference, other, reference.tokens(text)[: a.tokens])
             exact = exact_distance(a.kvtile, path, reference, text[:PROMPT_BYTES], folder)

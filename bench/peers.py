@@ -31,7 +31,6 @@ bench/peers.md says why, and what each side's number holds.
 
 import argparse
 import contextlib
-import csv
 import ctypes
 import dataclasses
 import pathlib
@@ -42,22 +41,14 @@ import sys
 import time
 import typing
 
-try:
-    import llama_cpp
-except ImportError:
-    sys.exit("peers.py: no llama_cpp in this Python; see the top of bench/peers.py")
-
 import limits
-from limits import choice_list, note, positive
+import peer_common
+from limits import choice_list, csv_write, note, positive
+from peer_common import KV_TYPES
 
-PINNED = "0.3.36"
-KV_TYPES = {
-    "f16": llama_cpp.GGML_TYPE_F16,
-    "bf16": 30,  # GGML_TYPE_BF16, which the bindings leave out
-    "q8_0": llama_cpp.GGML_TYPE_Q8_0,
-    "q4_0": llama_cpp.GGML_TYPE_Q4_0,
-}
-QUANTIZED = ("q8_0", "q4_0")
+import llama_cpp
+
+NOT_QUANTIZED = ("f32", "f16", "bf16")
 # A setting whose trial is slower than this many times the peer's best is out.
 NEAR_BEST = 1.25
 # From here on a prompt, or a depth, is long: settings are tried on a shorter one.
@@ -96,19 +87,11 @@ class Peer:
     STEPS = 16
 
     def __init__(self, model_path, threads, ubatch, computed):
-        self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
-        llama_cpp.llama_log_set(self._log, None)
-        llama_cpp.llama_backend_init()
         self.threads = threads
         self.ubatch = ubatch
         self.computed = computed
-        self.model = llama_cpp.llama_model_load_from_file(
-            str(model_path).encode(), llama_cpp.llama_model_default_params()
-        )
-        if not self.model:
-            sys.exit(f"peers.py: llama.cpp can't load {model_path}")
-        vocab = llama_cpp.llama_model_get_vocab(self.model)
-        self.vocab_size = llama_cpp.llama_vocab_n_tokens(vocab)
+        self.model = peer_common.model_open(model_path)
+        self.vocab_size = peer_common.vocab_size(self.model)
 
     @staticmethod
     def cpu():
@@ -226,7 +209,8 @@ class Peer:
         """Compute the prefix once; the function got measures ms per step of a token
         and its logits for each sequence, all of them just behind the prefix."""
         n_ctx = prefix + n_seqs if setting.unified else n_seqs * (prefix + 1)
-        with self.context(setting, n_ctx, n_seqs) as ctx, self.row_of(n_seqs, prefix) as batch:
+        row = peer_common.batch_of(self.tokens(n_seqs), [prefix] * n_seqs, range(n_seqs))
+        with self.context(setting, n_ctx, n_seqs) as ctx, row as batch:
             self.feed(ctx, self.tokens(prefix), self.N_BATCH)
             for seq in range(1, n_seqs):
                 llama_cpp.llama_memory_seq_cp(llama_cpp.llama_get_memory(ctx), 0, seq, -1, -1)
@@ -235,22 +219,6 @@ class Peer:
                 return sum(self.step(ctx, batch, prefix) for _ in range(self.STEPS)) / self.STEPS
 
             yield measure
-
-    @contextlib.contextmanager
-    def row_of(self, n_seqs, position):
-        """A batch of one token for each sequence, all at `position`."""
-        batch = llama_cpp.llama_batch_init(n_seqs, 0, 1)
-        batch.n_tokens = n_seqs
-        for i, token in enumerate(self.tokens(n_seqs)):
-            batch.token[i] = token
-            batch.pos[i] = position
-            batch.n_seq_id[i] = 1
-            batch.seq_id[i][0] = i
-            batch.logits[i] = 1
-        try:
-            yield batch
-        finally:
-            llama_cpp.llama_batch_free(batch)
 
     def step(self, ctx, batch, position):
         """The ms of decoding `batch` at `position`, what was there dropped first."""
@@ -402,7 +370,7 @@ def arguments():
     parser.add_argument("--peer-only", action="store_true", help="every setting, no kvtile")
     parser.add_argument("--rows", type=row_list, default="decode0,prefill512,prefill4096")
     parser.add_argument("--kv", type=choice_list(KV_TYPES), default="f16,bf16,q8_0",
-                        help="the peer's cache types to try: f16, bf16, q8_0, q4_0")
+                        help="the peer's cache types to try, of " + ", ".join(KV_TYPES))
     parser.add_argument("--fa", type=choice_list(("on", "off")), default="on,off",
                         help="the peer's flash attention to try")
     parser.add_argument("--ubatch", type=positive, default=512, help="the peer's n_ubatch")
@@ -415,16 +383,25 @@ def arguments():
     return parser.parse_args()
 
 
+def lines(args, peer, kvtile, settings):
+    for row in args.rows:
+        samples, others = measure_row(row, peer, kvtile, settings, args)
+        cpu = peer.cpu()
+        if kvtile and kvtile.cpu() != cpu:
+            note(f"peers.py: the peer is built for {cpu}, kvtile ran {kvtile.cpu()}")
+            cpu = f"{cpu} vs {kvtile.cpu()}"
+        yield from table(row, samples, others, cpu, args)
+
+
 def main():
     args = arguments()
-    if llama_cpp.__version__ != PINNED:
-        note(f"peers.py: llama-cpp-python is {llama_cpp.__version__}, not {PINNED}")
+    peer_common.start()
     # llama.cpp has no attention without flash over a quantized V.
     settings = [
         Setting(kv, fa == "on")
         for kv in args.kv
         for fa in args.fa
-        if fa == "on" or kv not in QUANTIZED
+        if fa == "on" or kv in NOT_QUANTIZED
     ]
     if not settings:
         sys.exit("peers.py: a quantized cache needs --fa on")
@@ -435,22 +412,7 @@ def main():
         options = ["--threads", args.threads, *args.kvtile_options.split()]
         kvtile = Kvtile(args.kvtile, args.model, options)
 
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.open("w", newline="") as file:
-        writer = None
-        for row in args.rows:
-            samples, others = measure_row(row, peer, kvtile, settings, args)
-            cpu = peer.cpu()
-            if kvtile and kvtile.cpu() != cpu:
-                note(f"peers.py: the peer is built for {cpu}, kvtile ran {kvtile.cpu()}")
-                cpu = f"{cpu} vs {kvtile.cpu()}"
-            for line in table(row, samples, others, cpu, args):
-                if writer is None:
-                    writer = csv.DictWriter(file, line.keys(), lineterminator="\n")
-                    writer.writeheader()
-                writer.writerow(line)
-                file.flush()
-                note(", ".join(str(value) for value in line.values()))
+    csv_write(args.out, lines(args, peer, kvtile, settings))
 
 
 if __name__ == "__main__":
