@@ -272,6 +272,27 @@ static void a_time_past_the_clocks_end_does_not_come(void **state) {
     kvt_close(c);
 }
 
+/* In formats of codes first blocks have hot slots, of which there are few: a beginning leaves whole, and others stay
+ * whole. */
+static void beginnings_leave_whole_where_slots_are_short(void **state) {
+    (void)state;
+    kvt_options opt = finds_options(2, 200);
+    kvt_cache *c = toy_open_sealing(&opt);
+    int n_whole = 0, n_gone = 0;
+    for (int i = 0; i < 20; i++) leave_behind(c, 1000 * (i + 1), 64);
+    assert_int_equal(kvt_check(c), KVT_OK);
+    for (int i = 19; i >= 0; i--) {
+        kvt_seq s = seq_new(c);
+        int n = match(c, s, 1000 * (i + 1), 65).n_tokens;
+        n_whole += n == 64;
+        n_gone += n == 0;
+        kvt_seq_free(c, s);
+    }
+    assert_true(n_whole >= 2); /* as many as there are sequences, at least */
+    assert_int_equal(n_whole + n_gone, 20);
+    kvt_close(c);
+}
+
 /* ----------------------------------------------------------------------------------------------------- tiers */
 
 static void write_back_waits_until_nobody_holds_a_block(void **state) {
@@ -492,6 +513,7 @@ int main(void) {
         cmocka_unit_test(pins_outlast_a_shortage),
         cmocka_unit_test(a_higher_priority_stays_longer),
         cmocka_unit_test(time_ends_what_nobody_reads),
+        cmocka_unit_test(beginnings_leave_whole_where_slots_are_short),
         cmocka_unit_test(a_time_past_the_clocks_end_does_not_come),
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
         cmocka_unit_test(write_through_does_not),

@@ -170,6 +170,16 @@ static int leave(evict *v, int entry, int32_t *block) {
     return entry;
 }
 
+bool evict_this(evict *v, int entry, int32_t *block) {
+    if (v->index->entry[entry].place[v->idle.place] == INDEX_NONE) return false;
+    leave(v, entry, block);
+    return true;
+}
+
+int evict_lesser(const evict *v, int a, int b) {
+    return v->idle.before(&v->index->entry[a], &v->index->entry[b]) ? a : b;
+}
+
 int evict_next(evict *v, int32_t *block) {
     return v->idle.n > 0 ? leave(v, v->idle.at[0], block) : INDEX_NONE;
 }

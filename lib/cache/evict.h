@@ -70,6 +70,10 @@ void evict_unpin(evict *v, int entry);
 int evict_next(evict *v, int32_t *block);
 /* The same for one whose time is over at now_ns, whatever its priority. INDEX_NONE: there is none. */
 int evict_expired(evict *v, uint64_t now_ns, int32_t *block);
+/* The same for one that was chosen; false: it may not leave. */
+bool evict_this(evict *v, int entry, int32_t *block);
+/* Of two entries with blocks, the one that is worth less. */
+int evict_lesser(const evict *v, int a, int b);
 /* Its block is taken off it, and it is not even remembered. It has no children and no pins; it may be held. */
 void evict_forget(evict *v, int entry);
 

@@ -182,7 +182,7 @@ static bool fetch(look *l, int i, int tier) {
         s->table[s->n_blocks + s->search.n_coming++] = block;
         return true;
     }
-    if (known) prefix_forget(c, block);
+    if (known) block_forget(c, block);
     block_drop(c, block);
     return false;
 }
@@ -273,7 +273,7 @@ static void look_for(look *l) {
     kvt_cache *c = l->c;
     seq *s = l->s;
     spill_drain(c);
-    prefix_expire(c);
+    room_expire(c);
     wait_for_wanted(l);
     path_open(l);
     begin_reading(l);
@@ -389,5 +389,5 @@ static void stop_waiting(kvt_cache *c, seq *s, int block, kvt_miss reason) {
 void match_failed(kvt_cache *c, int block, kvt_miss reason) {
     for (int i = 0; i < c->seqs.n_slots; i++)
         if (c->seqs.slot[i].alive) stop_waiting(c, &c->seqs.slot[i], block, reason);
-    if (prefix_knows(&c->prefix, block)) prefix_forget(c, block);
+    if (prefix_knows(&c->prefix, block)) block_forget(c, block);
 }

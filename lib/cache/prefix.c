@@ -1,4 +1,5 @@
-/* prefix.c - see prefix.h. Leaves to match.c what a sequence takes of what is known, to spill.c what tiers have. */
+/* prefix.c - see prefix.h. Leaves to room.c what becomes of a block that is known no more, to match.c what a sequence
+ * takes of what is known, to spill.c what tiers have. */
 #include "prefix.h"
 
 #include <assert.h>
@@ -154,21 +155,18 @@ void prefix_arrive(kvt_cache *c, int block) {
     c->prefix.n_coming--;
 }
 
-static void forget_one(kvt_cache *c, int block) {
-    while (prefix_is_pinned(&c->prefix, block)) prefix_unpin(c, block);
-    evict_forget(&c->prefix.evict, c->prefix.entry_of[block]);
-    lose(c, block);
-    if (!pool_in_use(&c->pool, block)) block_free(c, block);
+/* The newest of what goes on from it, of that again, and so on. */
+static int last_behind(const prefix *p, int block) {
+    while (p->child[block] != POOL_NONE) block = p->child[block];
+    return block;
 }
 
-void prefix_forget(kvt_cache *c, int block) {
-    const prefix *p = &c->prefix;
-    while (p->child[block] != POOL_NONE) {
-        int last = p->child[block];
-        while (p->child[last] != POOL_NONE) last = p->child[last];
-        forget_one(c, last);
-    }
-    forget_one(c, block);
+int prefix_forget_last(kvt_cache *c, int block) {
+    int last = last_behind(&c->prefix, block);
+    while (prefix_is_pinned(&c->prefix, last)) prefix_unpin(c, last);
+    evict_forget(&c->prefix.evict, c->prefix.entry_of[last]);
+    lose(c, last);
+    return last;
 }
 
 void prefix_read(kvt_cache *c, int block, const evict_reader *reader) {
@@ -176,41 +174,52 @@ void prefix_read(kvt_cache *c, int block, const evict_reader *reader) {
     evict_hold(&p->evict, p->entry_of[block], p->depth[block], false, reader);
 }
 
-void prefix_rest(kvt_cache *c, int block) {
-    if (!prefix_knows(&c->prefix, block)) {
-        block_free(c, block);
-        return;
-    }
-    if (!(c->prefix.state[block] & (PREFIX_WRITTEN | PREFIX_LAST))) {
-        c->prefix.state[block] |= PREFIX_LAST;
-        spill_put(c, block);
-    }
-    if (!pool_in_use(&c->pool, block)) evict_release(&c->prefix.evict, c->prefix.entry_of[block]);
+void prefix_release(kvt_cache *c, int block) {
+    evict_release(&c->prefix.evict, c->prefix.entry_of[block]);
 }
 
 /* ------------------------------------------------------------------------------------------------ leaving */
 
-/* evict.c took the block off its entry, which stays as a ghost. */
-static void leave(kvt_cache *c, int block) {
+static int evicted(kvt_cache *c, int block) {
+    prefix *p = &c->prefix;
+    p->counts.evicted++;
+    p->counts.unwritten += !(p->state[block] & PREFIX_WRITTEN);
     lose(c, block);
-    block_free(c, block);
+    return block;
 }
 
-bool prefix_evict(kvt_cache *c) {
+int prefix_leave(kvt_cache *c) {
     int32_t block;
-    if (!c->prefix.on || evict_next(&c->prefix.evict, &block) == INDEX_NONE) return false;
-    c->spill.counts.n_puts_skipped += c->spill.n_tiers > 0 && !(c->prefix.state[block] & PREFIX_WRITTEN);
-    leave(c, block);
-    c->prefix.counts.evicted++;
-    return true;
+    if (!c->prefix.on || evict_next(&c->prefix.evict, &block) == INDEX_NONE) return POOL_NONE;
+    return evicted(c, block);
 }
 
-void prefix_expire(kvt_cache *c) {
-    int32_t block;
-    while (evict_expired(&c->prefix.evict, cache_now(c), &block) != INDEX_NONE) {
-        leave(c, block);
-        c->prefix.counts.expired++;
+/* The first block that nobody uses and that is worth least; there are no more of them than hot slots. */
+static int least_beginning(const kvt_cache *c) {
+    const prefix *p = &c->prefix;
+    int least = INDEX_NONE;
+    for (int b = *child_of(c, POOL_NONE); b != POOL_NONE; b = p->elder[b]) {
+        if (pool_in_use(&c->pool, b) || prefix_is_pinned(p, b)) continue;
+        least = least == INDEX_NONE ? p->entry_of[b] : evict_lesser(&p->evict, least, p->entry_of[b]);
     }
+    return least == INDEX_NONE ? POOL_NONE : p->index.entry[least].block;
+}
+
+int prefix_leave_hot(kvt_cache *c) {
+    prefix *p = &c->prefix;
+    int32_t block;
+    int first = p->on ? least_beginning(c) : POOL_NONE;
+    if (first == POOL_NONE) return POOL_NONE;
+    if (!evict_this(&p->evict, p->entry_of[last_behind(p, first)], &block)) return prefix_leave(c);
+    return evicted(c, block);
+}
+
+int prefix_leave_expired(kvt_cache *c) {
+    int32_t block;
+    if (evict_expired(&c->prefix.evict, cache_now(c), &block) == INDEX_NONE) return POOL_NONE;
+    lose(c, block);
+    c->prefix.counts.expired++;
+    return block;
 }
 
 /* --------------------------------------------------------------------------------------------------- pins */

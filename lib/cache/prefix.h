@@ -29,7 +29,8 @@ enum {
 
 typedef struct prefix_counts {
     uint64_t found, fetched, resumed, missed[KVT_N_MISSES]; /* tokens */
-    uint64_t evicted, expired, merged;                      /* blocks */
+    uint64_t evicted, expired, merged; /* blocks */
+    uint64_t unwritten;                /* of those that were evicted, not handed to the tiers */
 } prefix_counts;
 
 typedef struct prefix {
@@ -70,17 +71,19 @@ bool prefix_was_here(const kvt_cache *c, const block_key *key);
 bool prefix_add(kvt_cache *c, int block, int parent, const block_key *key, uint8_t state);
 /* What was coming has come. */
 void prefix_arrive(kvt_cache *c, int block);
-/* Forget it and all that goes on from it: what is idle of them becomes free. */
-void prefix_forget(kvt_cache *c, int block);
+/* Forget what goes on from it last, the block itself where nothing does; which one that is. */
+int prefix_forget_last(kvt_cache *c, int block);
 /* One more reader. */
 void prefix_read(kvt_cache *c, int block, const evict_reader *reader);
 
-/* Nobody uses a block any more: it stays idle if it is known, else it is free. */
-void prefix_rest(kvt_cache *c, int block);
-/* The idle block that leaves next becomes free. False: none may leave. */
-bool prefix_evict(kvt_cache *c);
-/* Those whose time is over become free. */
-void prefix_expire(kvt_cache *c);
+/* Nobody uses a known block any more: it may leave. */
+void prefix_release(kvt_cache *c, int block);
+/* The idle block that leaves next, which is known no more; POOL_NONE: none may leave. */
+int prefix_leave(kvt_cache *c);
+/* The same of those behind the first block that is worth least: where hot slots are short, a beginning leaves whole. */
+int prefix_leave_hot(kvt_cache *c);
+/* The same of those whose time is over. */
+int prefix_leave_expired(kvt_cache *c);
 
 /* Hold a block here though nobody uses it, and no longer. */
 void prefix_pin(kvt_cache *c, int block);

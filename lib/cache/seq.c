@@ -165,7 +165,7 @@ void seq_forget(kvt_cache *c, const seq *s, int first) {
         if (!prefix_knows(&c->prefix, block) || c->pool.refs[block] > 1) continue;
         if (c->prefix.state[block] & PREFIX_PROVEN) continue;
         for (int t = 0; t < c->spill.n_tiers; t++) spill_drop(c, block, t);
-        prefix_forget(c, block);
+        block_forget(c, block);
     }
 }
 

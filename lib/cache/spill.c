@@ -212,7 +212,7 @@ bool spill_get(kvt_cache *c, int block, int tier) {
 }
 
 void spill_give_up(kvt_cache *c, int block) {
-    if (move_cancel_get(c, block)) prefix_forget(c, block);
+    if (move_cancel_get(c, block)) block_forget(c, block);
 }
 
 /* ------------------------------------------------------------------------------------- what movers have done */
@@ -247,7 +247,7 @@ static void get_done(kvt_cache *c, const move_result *r) {
     spill_counts *n = &c->spill.counts;
     int block = r->job.block;
     bool wanted = prefix_knows(&c->prefix, block); /* nothing else can have happened to a block with a lease */
-    if (wanted && r->cancelled) prefix_forget(c, block);
+    if (wanted && r->cancelled) block_forget(c, block);
     else if (wanted && r->job.status != KVT_OK) get_failed(c, &r->job);
     else if (wanted) prefix_arrive(c, block);
     if (!r->cancelled && r->job.status == KVT_E_CORRUPT) drop_bad(c, &r->job);

@@ -82,7 +82,7 @@ static void stats_moves(const kvt_cache *c, kvt_stats *out) {
     out->bytes_got = n->bytes_got;
     out->n_puts_failed = n->n_puts_failed;
     out->n_gets_failed = n->n_gets_failed;
-    out->n_puts_skipped = n->n_puts_skipped;
+    out->n_puts_skipped = n->n_puts_skipped + (c->spill.n_tiers ? c->prefix.counts.unwritten : 0);
     out->moves_open = (size_t)move_n_open(c);
 }
 

@@ -159,7 +159,7 @@ static void tail_own(kvt_cache *c, const step_entry *e) {
     int tail = *tail_of(c, e);
     if (pool_holders(&c->pool, tail) > 1 || prefix_goes_on(&c->prefix, tail)) return;
     if (prefix_is_pinned(&c->prefix, tail)) return;
-    prefix_forget(c, tail);
+    block_forget(c, tail);
 }
 
 static bool entry_grow(kvt_cache *c, step_entry *e, bool short_of_blocks) {
