@@ -60,6 +60,27 @@ static void records_of_a_swap_leave_with_it(void **state) {
     kvt_tier_close(y.tier);
 }
 
+/* Another sequence computes the same and takes it back: what the tier had before is not its own to take out of it. */
+static void what_was_in_the_tier_before_stays_there(void **state) {
+    (void)state;
+    for (int write = 0; write < 2; write++) {
+        tiered y = tiered_of(12, (kvt_write)write);
+        tiered_open(&y);
+        kvt_seq s = seq_new(y.c);
+        assert_int_equal(toy_add(y.c, s, 100, 40), KVT_OK);
+        assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+        for (int32_t i = 0; i < 4; i++) leave_behind(y.c, 9000 + 200 * i, 128);
+        kvt_seq other = seq_new(y.c);
+        assert_int_equal(toy_add(y.c, other, 100, 40), KVT_OK);
+        assert_int_equal(kvt_seq_truncate(y.c, other, 0), KVT_OK);
+        for (int32_t i = 0; i < 4; i++) leave_behind(y.c, 19000 + 200 * i, 128);
+        kvt_flush(y.c);
+        assert_int_equal(kvt_seq_swap_in(y.c, s), KVT_OK);
+        assert_true(toy_holds(y.c, s, 100, 40));
+        tiered_close(&y);
+    }
+}
+
 static void a_tier_that_fails_keeps_the_sequence_here(void **state) {
     (void)state;
     tiered y = tiered_of(0, KVT_WRITE_BACK);
@@ -160,6 +181,7 @@ int main(void) {
         cmocka_unit_test(a_sequence_comes_back_as_it_was),
         cmocka_unit_test(a_part_of_a_block_comes_back),
         cmocka_unit_test(records_of_a_swap_leave_with_it),
+        cmocka_unit_test(what_was_in_the_tier_before_stays_there),
         cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
         cmocka_unit_test(a_tier_too_small_for_a_sequence_does_not_take_it),
         cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),

@@ -150,12 +150,25 @@ static move_job job_of(const kvt_cache *c, move_kind kind, int block, int tier) 
     };
 }
 
+/* What is about to be dropped is not there any more. */
+static bool is_there(const kvt_cache *c, int tier, const kvt_tier_key *address) {
+    kvt_tier *t = c->spill.tier[tier];
+    return t->ops.has(t->ctx, address) && !move_has(c, MOVE_DROP, tier, address);
+}
+
+bool spill_keeps(const kvt_cache *c, const block_key *key) {
+    kvt_tier_key address = spill_key(c, key);
+    for (int i = 0; i < c->spill.n_tiers; i++)
+        if (is_there(c, i, &address)) return true;
+    return false;
+}
+
 void spill_put(kvt_cache *c, int block) {
     spill *s = &c->spill;
     c->prefix.state[block] |= PREFIX_WRITTEN;
     for (int i = 0; i < s->n_tiers; i++) {
         kvt_tier_key key = spill_key(c, &c->prefix.key[block]);
-        if (s->tier[i]->ops.has(s->tier[i]->ctx, &key) && !move_has(c, MOVE_DROP, i, &key)) continue;
+        if (is_there(c, i, &key)) continue;
         move_job job = job_of(c, MOVE_PUT, block, i);
         if (move_add(c, &job)) pool_lease(&c->pool, block);
         else c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
@@ -196,7 +209,7 @@ int spill_find(kvt_cache *c, const block_key *key, kvt_miss *why) {
     spill *s = &c->spill;
     kvt_tier_key address = spill_key(c, key);
     for (int i = 0; i < s->n_tiers; i++) {
-        if (!s->tier[i]->ops.has(s->tier[i]->ctx, &address) || move_has(c, MOVE_DROP, i, &address)) continue;
+        if (!is_there(c, i, &address)) continue;
         if (!is_slow(s, c, i)) return i;
         *why = KVT_MISS_TIER_SLOW;
     }

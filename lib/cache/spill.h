@@ -48,6 +48,8 @@ kvt_tier_key spill_key(const kvt_cache *c, const block_key *key);
 record spill_record(const kvt_cache *c, int block);
 /* Has a tier the record of a key in the space of a root? */
 bool spill_has(const kvt_cache *c, const block_key *root, const block_key *key);
+/* Has a tier the record of a key in the cache's own space, and nobody has asked to take it out? */
+bool spill_keeps(const kvt_cache *c, const block_key *key);
 /* Write a known block to each tier that has not got it, as far as moves are free; PREFIX_WRITTEN says if they were. */
 void spill_put(kvt_cache *c, int block);
 /* The nearest tier that has it and from where fetching is faster than computing; MOVE_NONE: none, and why. */
