@@ -354,6 +354,25 @@ static void closing_writes_to_every_tier(void **state) {
     }
 }
 
+static void closing_ends_where_a_tier_fails(void **state) {
+    (void)state;
+    kvt_options opt = finds_options(3, 12);
+    faulty_tier *failing, *other;
+    kvt_tier *tiers[2] = {faulty_tier_new(&failing, &(faulty_options){.seed = 1}),
+                          faulty_tier_new(&other, &(faulty_options){.seed = 2})};
+    opt.n_tiers = 2;
+    opt.tiers = tiers;
+    opt.write = KVT_WRITE_BACK;
+    opt.moves_max = 1;
+    kvt_cache *c = toy_open(&opt);
+    kvt_seq s = seq_new(c);
+    assert_int_equal(toy_add(c, s, 100, 120), KVT_OK);
+    faulty_set(failing, (faults){.fail = 1});
+    kvt_close(c);
+    assert_true(faulty_counts_of(failing).puts <= 1 + 3 * 7);
+    for (int i = 0; i < 2; i++) kvt_tier_close(tiers[i]);
+}
+
 static void closing_reads_nothing(void **state) {
     (void)state;
     tiered y = tiered_of(0, KVT_WRITE_THROUGH);
@@ -518,6 +537,7 @@ int main(void) {
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
         cmocka_unit_test(write_through_does_not),
         cmocka_unit_test(closing_writes_to_every_tier),
+        cmocka_unit_test(closing_ends_where_a_tier_fails),
         cmocka_unit_test(closing_reads_nothing),
         cmocka_unit_test(a_step_goes_on_without_what_is_coming),
         cmocka_unit_test(a_block_that_could_not_be_read_ends_no_other),

@@ -295,14 +295,14 @@ bool spill_take_back(kvt_cache *c) {
 
 /* --------------------------------------------------------------------------------------------- all of it */
 
-/* To each tier that has not got it, however few moves are free. What arrives meanwhile may forget it. */
+/* To each tier that has not got it, though only one move should be free at a time; a tier that does not take it is not
+ * asked for ever. What arrives meanwhile may forget it. */
 static void close_block(kvt_cache *c, int block) {
     const prefix *p = &c->prefix;
-    while (prefix_knows(p, block) && !(p->state[block] & PREFIX_COMING)) {
+    for (int i = 0; i <= c->spill.n_tiers && prefix_knows(p, block) && !(p->state[block] & PREFIX_COMING); i++) {
         spill_put(c, block);
         if (p->state[block] & PREFIX_WRITTEN) return;
-        move_wait(c, -1, true);
-        spill_drain(c);
+        kvt_flush(c);
     }
 }
 
