@@ -452,7 +452,8 @@ KVT_API kvt_status kvt_seq_swap_in(kvt_cache *cache, kvt_seq seq);
 /* Wait until something that is on its way from a tier has come, at most so many milliseconds (below 0: however long).
  * KVT_OK: it has, or nothing is on its way. KVT_MISS: not yet. */
 KVT_API kvt_status kvt_wait(kvt_cache *cache, int timeout_ms);
-/* Wait until all that is on its way to tiers is written (kvt_close does). */
+/* Wait until all that is on its way to tiers is written; with KVT_WRITE_THROUGH also what found no room on that way.
+ * kvt_close does. */
 KVT_API kvt_status kvt_flush(kvt_cache *cache);
 
 /* -------------------------------------------------------------------------------------- one step */

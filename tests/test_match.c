@@ -331,6 +331,20 @@ static void write_through_does_not(void **state) {
     tiered_close(&y);
 }
 
+static void what_found_no_room_on_its_way_is_flushed(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    y.opt.moves_max = 1;
+    tiered_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 64), KVT_OK); /* four blocks in one step */
+    assert_int_equal(kvt_flush(y.c), KVT_OK);
+    assert_int_equal(stats_of(y.c).n_puts, 4);
+    kvt_flush(y.c);
+    assert_int_equal(stats_of(y.c).n_puts, 4);
+    tiered_close(&y);
+}
+
 /* However few moves there are. */
 static void closing_writes_to_every_tier(void **state) {
     (void)state;
@@ -536,6 +550,7 @@ int main(void) {
         cmocka_unit_test(a_time_past_the_clocks_end_does_not_come),
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
         cmocka_unit_test(write_through_does_not),
+        cmocka_unit_test(what_found_no_room_on_its_way_is_flushed),
         cmocka_unit_test(closing_writes_to_every_tier),
         cmocka_unit_test(closing_ends_where_a_tier_fails),
         cmocka_unit_test(closing_reads_nothing),

@@ -19,7 +19,7 @@ const char *kvt_status_text(kvt_status status) {
         {KVT_MISS, "there is no such record, or not yet"},
         {KVT_E_ARGUMENT, "an argument is out of its range"},
         {KVT_E_MEMORY, "the memory cannot be had"},
-        {KVT_E_STATE, "this call is not allowed at this point of a step"},
+        {KVT_E_STATE, "this call is not allowed now"},
         {KVT_E_SEQUENCE, "there is no such sequence"},
         {KVT_E_LIMIT, "this is longer than the limits the cache was opened with"},
         {KVT_E_CORRUPT, "records contradict each other, or are damaged"},

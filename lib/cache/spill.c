@@ -295,14 +295,18 @@ bool spill_take_back(kvt_cache *c) {
 
 /* --------------------------------------------------------------------------------------------- all of it */
 
+static void moves_end(kvt_cache *c) {
+    for (spill_drain(c); move_n_open(c) > 0; spill_drain(c)) move_wait(c, -1, true);
+}
+
 /* To each tier that has not got it, though only one move should be free at a time; a tier that does not take it is not
  * asked for ever. What arrives meanwhile may forget it. */
-static void close_block(kvt_cache *c, int block) {
+static void put_surely(kvt_cache *c, int block) {
     const prefix *p = &c->prefix;
     for (int i = 0; i <= c->spill.n_tiers && prefix_knows(p, block) && !(p->state[block] & PREFIX_COMING); i++) {
         spill_put(c, block);
         if (p->state[block] & PREFIX_WRITTEN) return;
-        kvt_flush(c);
+        moves_end(c);
     }
 }
 
@@ -314,8 +318,8 @@ void spill_close(kvt_cache *c) {
         match_abandon(c, s, 0);
         if (s->away) swap_drop(c, s, s->away - 1, seq_blocks_of(c, s->length));
     }
-    for (int b = 0; b < c->pool.n_blocks; b++) close_block(c, b);
-    kvt_flush(c);
+    for (int b = 0; b < c->pool.n_blocks; b++) put_surely(c, b);
+    moves_end(c);
 }
 
 kvt_status kvt_wait(kvt_cache *c, int timeout_ms) {
@@ -330,6 +334,8 @@ kvt_status kvt_wait(kvt_cache *c, int timeout_ms) {
 kvt_status kvt_flush(kvt_cache *c) {
     if (!c) return KVT_E_ARGUMENT;
     if (c->spill.n_tiers == 0) return KVT_OK;
-    for (spill_drain(c); move_n_open(c) > 0; spill_drain(c)) move_wait(c, -1, true);
+    for (int b = 0; b < c->pool.n_blocks && c->spill.write == KVT_WRITE_THROUGH; b++)
+        if (!(c->prefix.state[b] & PREFIX_WRITTEN)) put_surely(c, b);
+    moves_end(c);
     return KVT_OK;
 }
