@@ -38,6 +38,8 @@ for name in "${names[@]}"; do
     # shellcheck disable=SC2086
     check "help of $name has no two empty lines" test -z "$("$kvtile" help $name | awk '!NF && empty; { empty = !NF }' | wc -l | grep -v '^0$')"
     # shellcheck disable=SC2086
+    check "help of $name begins with a sentence" grep -qE '^[A-Z`].*' <("$kvtile" help $name | sed -n '/^$/{n;p;q}')
+    # shellcheck disable=SC2086
     check "help of $name within 80 columns" test "$("$kvtile" help $name | grep -v '^usage:\|^  kvtile ' | wc -L)" -le 80
 done
 

@@ -145,8 +145,8 @@ const command command_bench_reuse = {
     .name = "bench reuse",
     .summary = "a prompt without a cache, with a contiguous and a paged one; prompts that begin alike",
     .usage = "[-m MODEL] [OPTIONS]",
-             "prompts that begin alike: what they have in common is computed once, or for each.",
-             "prompts that begin alike, where what they have in common is computed once, and for each.",
+    .about = "One prompt and its greedy answer without a cache, with a contiguous and with a paged one. Then several "
+             "prompts that begin alike, as one batch: what they have in common is computed once, and for each of them.",
     COMMAND_OPTIONS(option_table),
     COMMAND_EXAMPLES(examples),
     .options_bytes = sizeof(reuse_options),
