@@ -55,6 +55,25 @@ said 0 "loaded into it" "/load $dir/bf16/sessions/trip.json\n" --store "$store" 
 check "is kept too" json "$store/sessions/other-1.b.json" "[m['role'] for m in o['messages']].count('assistant') == 4"
 check "folders are their owner's" test "$(stat -c %a "$store" "$store/sessions" | tr '\n' ' ')" = "700 700 "
 
+said 0 "a system message on the command line" '/context\n' --store "$store" --session trip --system 'Be brief.'
+tells "it goes before the one that was kept" '^from here on with the system message of --system$'
+check "it is kept" json "$kept" "o['messages'][0] == {'role': 'system', 'content': 'Be brief.'}"
+said 0 "the same one again" '/context\n' --store "$store" --session trip --system 'Be brief.'
+check "the same one again: nothing to say" test "$(grep -c 'from here on' "$dir/err")" = 0
+said 0 "a saved chat, too" '/save '"$dir"'/brief.json\n' --load "$dir/saved.json" --system 'Be brief.'
+check "a saved chat, too" json "$dir/brief.json" "o['messages'][0] == {'role': 'system', 'content': 'Be brief.'}"
+
+# ---- Two chats with one name: what the other one said does not go silently.
+said 0 "nobody else" 'One\nTwo\n' --store "$store" --session both
+check "nobody else: nothing to say" test "$(grep -c 'another chat' "$dir/err")" = 0
+{ echo One; while [ ! -e "$dir/meanwhile" ]; do sleep 0.02; done; echo Two; echo Three; } |
+    "$kvtile" chat -m $talkative -n 7 --store "$store" --session both >"$dir/out" 2>"$dir/first" &
+while [ "$(grep -c '^read' "$dir/first" 2>/dev/null)" != 1 ]; do sleep 0.02; done
+said 0 "another chat" 'Four\n' --store "$store" --session both
+touch "$dir/meanwhile"
+wait $!
+check "another chat is told, once" test "$(grep -c '^kvtile: warning: another chat has kept session both' "$dir/first")" = 1
+
 # ---- A store without a session: messages that were said before, of another process.
 said 0 "a store alone" 'Tell me of the sea, and of ships on it.\n' --store "$dir/alone"
 cp "$dir/out" "$dir/whole"

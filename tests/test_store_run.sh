@@ -104,11 +104,15 @@ asks "there again" -p "$text" --store "$dir/bf16"
 says "o['cached_tokens'] == 160" "there again"
 
 # ---- A limit: files never take more, and where no record fits nothing is kept.
-for size in 64K 100K 1M; do
+for size in 100K 1M; do
     for seed in 1 2 3; do asks "at most $size" -p "$(seq -s ' ' $((seed * 10)) $((seed * 10 + 60)))" --store "$dir/small" --store-size $size; done
     check "at most $size" test "$(du -s --block-size=1 "$dir/small/v1" | cut -f 1)" -le $(($(numfmt --from=iec $size) + 65536))
     says "o['store']['bytes'] <= $(numfmt --from=iec $size)" "at most $size"
 done
+
+status 0 "a limit below a block" "$kvtile" run -m $talkative -n 6 --json -p "$text" --store "$dir/small" --store-size 64K
+says "o['store']['written'] == 0" "a limit below a block"
+check "a limit below a block: it says so" grep -q '^kvtile: warning: the store keeps nothing: a block takes ' "$dir/err"
 
 # ---- Trouble later on: no file may be as large as a record, so none is kept; one warning, and the answer is there.
 short() { (trap '' XFSZ; ulimit -f 4; "$kvtile" run -m $talkative -n 6 --json -p "$text" --store "$dir/short"); }
@@ -131,6 +135,8 @@ for cache in contiguous none; do
     check "$cache: it says which" grep -qF -- '--store goes with --cache paged' "$dir/err"
 done
 check "and no folder is made" test ! -e "$dir/unused"
+status 2 "a size of no store" "$kvtile" run -m $talkative -p Hi --store-size 1M
+check "it says so" grep -qF -- '--store-size goes with --store' "$dir/err"
 status 2 "no size" "$kvtile" run -m $talkative -p Hi --store "$dir/unused" --store-size 0
 
 echo "$passed passed, $failed failed"

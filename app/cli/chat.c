@@ -43,7 +43,6 @@ static const command_example examples[] = {
 static void chat_defaults(void *options) {
     *(chat_options *)options = (chat_options){
         .common = common_options_default(),
-        .store = block_store_options_default(),
         .sampling = sample_options_default(),
     };
 }
@@ -79,6 +78,7 @@ static int engine_prepare(chat_session *s) {
     if (loaded_engine(&s->engine, &s->loaded, &e) != CLI_DONE) return CLI_FAILED;
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
+    block_store_warn_small(&s->store, s->engine);
     return CLI_DONE;
 }
 
@@ -177,9 +177,29 @@ static bool talk_on(chat_session *s, bool *asked) {
 
 /* ----------------------------------------------------------------------------------------------- the session */
 
-static int talk_prepare(chat_session *s) {
+static int load_restore(chat_session *s) {
+    talk_change change;
+    if (chat_load(s, s->opt->load, &change) != CLI_DONE) return CLI_FAILED;
+    change.n_again = 0; /* all of it is new here */
+    chat_tell_change(s, &change);
+    return CLI_DONE;
+}
+
+/* A conversation that came back has its own system message; the one asked for now goes before it. */
+static int system_restore(chat_session *s) {
     error_text err;
     talk_change change;
+    const char *given = talk_system_given(s->talk), *wanted = s->opt->system;
+    if (!wanted || (given && strcmp(given, wanted) == 0)) return CLI_DONE;
+    if (talk_system(s->talk, wanted, &change, &err) != KVT_OK) return cli_fail("%s", err.text);
+    change.n_again = 0;
+    chat_tell_change(s, &change);
+    screen_dim(&s->screen, "from here on with the system message of --system");
+    return CLI_DONE;
+}
+
+static int talk_prepare(chat_session *s) {
+    error_text err;
     talk_options opt = { .system = s->opt->system, .tokens_max = s->opt->tokens_max, .sampling = s->opt->sampling };
     opt.sampling.bias = s->biases.at;
     opt.sampling.n_bias = s->biases.n;
@@ -188,11 +208,8 @@ static int talk_prepare(chat_session *s) {
     model_chat(s->loaded.model, &err);
     if (err.text[0]) cli_warn("%s", err.text);
     if (talk_open(&s->talk, s->engine, &opt, &err) != KVT_OK) return cli_fail("%s", err.text);
-    if (!s->opt->load) return session_restore(s);
-    int status = chat_load(s, s->opt->load, &change);
-    change.n_again = 0;
-    if (status == CLI_DONE) chat_tell_change(s, &change);
-    return status;
+    int status = s->opt->load ? load_restore(s) : session_restore(s);
+    return status == CLI_DONE ? system_restore(s) : status;
 }
 
 static int session(chat_session *s) {

@@ -29,6 +29,12 @@ typedef struct chat_screen {
     int columns;
 } chat_screen;
 
+/* Which file a session was last read from or written to; zeros: none. */
+typedef struct session_stamp {
+    uint64_t inode;
+    int64_t seconds, nanoseconds;
+} session_stamp;
+
 typedef struct chat_session {
     const chat_options *opt;
     bias_list biases;
@@ -36,6 +42,7 @@ typedef struct chat_session {
     block_store store;
     char folder[PATH_BYTES]; /* of the store, where it is nobody's option */
     char kept[PATH_BYTES];   /* the session's file; "": there is none */
+    session_stamp stamp;
     engine *engine;
     talk *talk;
     lines *lines;

@@ -23,17 +23,15 @@ int session_options_check(const chat_options *o) {
     if (o->session && o->load)
         return cli_usage("chat", "--session or --load, not both: /load puts a saved chat into a session");
     if (o->session && o->common.kind != KVT_PAGED) return cli_usage("chat", "--session goes with --cache paged");
-    return block_store_options_check("chat", &o->store, &o->common);
+    return o->session ? OPTIONS_GO : block_store_options_check("chat", &o->store, &o->common);
 }
 
 /* As given, else $KVTILE_STORE, else the user's own. */
 static const char *folder_of(const chat_options *o, char path[PATH_BYTES]) {
-    const char *folder = getenv("KVTILE_STORE"), *home = getenv("HOME");
     if (o->store.folder || !o->session) return o->store.folder;
-    if (folder && folder[0]) return folder;
-    if (!home || !home[0] || snprintf(path, PATH_BYTES, "%s/.cache/kvtile/store", home) >= PATH_BYTES) return NULL;
-    path_folders_make(path);
-    return path;
+    const char *folder = block_store_folder(path);
+    if (folder == path) path_folders_make(path);
+    return folder;
 }
 
 int session_open(chat_session *s) {
@@ -49,6 +47,17 @@ int session_open(chat_session *s) {
     return CLI_DONE;
 }
 
+/* A file that is replaced is another one. */
+static session_stamp stamp_of(const chat_session *s) {
+    struct stat st;
+    if (lstat(s->kept, &st) != 0) return (session_stamp){ 0 };
+    return (session_stamp){ st.st_ino, st.st_mtim.tv_sec, st.st_mtim.tv_nsec };
+}
+
+static bool is_same(session_stamp a, session_stamp b) {
+    return a.inode == b.inode && a.seconds == b.seconds && a.nanoseconds == b.nanoseconds;
+}
+
 static bool is_there(const chat_session *s) {
     struct stat st;
     return s->kept[0] && (lstat(s->kept, &st) == 0 || errno != ENOENT);
@@ -57,6 +66,7 @@ static bool is_there(const chat_session *s) {
 int session_restore(chat_session *s) {
     talk_change change;
     if (!is_there(s)) return CLI_DONE;
+    s->stamp = stamp_of(s);
     if (chat_load(s, s->kept, &change) != CLI_DONE) return CLI_FAILED;
     change.n_again = 0; /* all of it is new here */
     chat_tell_change(s, &change);
@@ -69,5 +79,8 @@ int session_restore(chat_session *s) {
 void session_keep(chat_session *s) {
     bool replaced;
     if (!s->kept[0] || (talk_n_turns(s->talk) == 0 && !is_there(s))) return;
+    if (is_there(s) && !is_same(s->stamp, stamp_of(s)))
+        cli_warn("another chat has kept session %s meanwhile: what it said there is replaced", s->opt->session);
     if (chat_save(s, s->kept, &replaced) != CLI_DONE) s->failed = CLI_FAILED;
+    s->stamp = stamp_of(s);
 }

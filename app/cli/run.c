@@ -89,7 +89,6 @@ static const command_example examples[] = {
 static void run_defaults(void *options) {
     *(run_options *)options = (run_options){
         .common = common_options_default(),
-        .store = block_store_options_default(),
         .sampling = sample_options_default(),
         .tokens_max = 128,
         .n_samples = 1,
@@ -187,6 +186,7 @@ static int engine_prepare(run_state *r) {
     if (loaded_engine(&r->engine, &r->loaded, &e) != CLI_DONE) return CLI_FAILED;
     if (e.context > trained)
         cli_warn("--ctx %d is more than the %d tokens that the model was trained on", e.context, trained);
+    block_store_warn_small(&r->store, r->engine);
     if (r->opt->n_samples > 1 && r->opt->sampling.temp == 0)
         cli_warn("all %d samples will be the same: without --temp the likeliest token is taken each time",
                  r->opt->n_samples);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "block_store.h"
+
 const command command_store = {
     .name = "store",
     .summary = "look after a folder of kept blocks",
@@ -31,15 +33,6 @@ hex_text hex_of(const uint8_t *bytes, int n) {
 }
 
 /* -------------------------------------------------------------------------------------------- the folder */
-
-static const char *default_folder(void) {
-    static char path[4096];
-    const char *folder = getenv("KVTILE_STORE"), *home = getenv("HOME");
-    if (folder && folder[0]) return folder;
-    if (!home || !home[0]) return NULL;
-    snprintf(path, sizeof path, "%s/.cache/kvtile/store", home);
-    return path;
-}
 
 /* The library would make one; here nothing but a store will do. */
 static int folder_check(const char *folder) {
@@ -123,7 +116,8 @@ static kvt_status spaces_list(store *s) {
 }
 
 int store_open(store *s, const char *folder) {
-    *s = (store){ .folder = folder ? folder : default_folder() };
+    *s = (store){ 0 };
+    s->folder = folder ? folder : block_store_folder(s->path);
     if (folder_check(s->folder) != CLI_DONE) return CLI_FAILED;
     listing all = { .store = s };
     kvt_status status = kvt_tier_disk(&s->tier, s->folder, UINT64_MAX, say, s);

@@ -2,6 +2,7 @@
 #ifndef APP_STORE_H
 #define APP_STORE_H
 
+#include "base/path.h"
 #include "cli.h"
 
 extern const command command_store, command_store_ls, command_store_verify, command_store_trim, command_store_rm;
@@ -22,6 +23,7 @@ typedef struct store_space {
 
 typedef struct store {
     const char *folder;
+    char path[PATH_BYTES]; /* of the folder, where nobody named it */
     kvt_tier *tier;
     store_record *records; /* [n_records], the least recently used first */
     size_t n_records;

@@ -73,7 +73,8 @@ const command command_store_rm = {
     .summary = "remove spaces",
     .usage = "DIR SPACE... | [DIR] --all",
     .about = "Remove all records of spaces from a store, or all there are. `kvtile store ls` lists spaces; as many "
-             "digits of a name as begin no other one's are enough. The folder stays, and nobody is asked.",
+             "digits of a name as begin no other one's are enough. The folder stays, and nobody is asked. Sessions "
+             "of `kvtile chat` are files of their own there, sessions/NAME.json, and stay too.",
     COMMAND_OPTIONS(option_table),
     .operand = &operand,
     COMMAND_EXAMPLES(examples),
