@@ -89,11 +89,9 @@ damaged() { # damaged NAME: what the folder's records are now is no help, and no
 check "there are records" test "$(records "$dir/bf16" | wc -l)" -gt 5
 for f in $(records "$dir/bf16"); do truncate -s 600 "$f"; done
 damaged "cut short"
-# A run finds out about one bad record, and writes it anew.
-for n in 32 64 96 128 160; do
-    asks "up to a bad record" -p "$text" --store "$dir/bf16"
-    says "o['cached_tokens'] == $n" "up to a bad record"
-done
+# A run that finds bad records writes them anew.
+asks "mended" -p "$text" --store "$dir/bf16"
+says "o['cached_tokens'] == 160" "mended"
 for f in $(records "$dir/bf16"); do
     python3 -c 'import sys; f = open(sys.argv[1], "r+b"); f.seek(-9, 2); b = f.read(1); f.seek(-9, 2); f.write(bytes([b[0] ^ 4]))' "$f"
 done
