@@ -315,6 +315,27 @@ static void write_back_waits_until_nobody_holds_a_block(void **state) {
     tiered_close(&y);
 }
 
+static void what_says_what_records_are_is_written_anew(void **state) {
+    (void)state;
+    tiered y = tiered_of(0, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    kvt_tier_entry entry = {0};
+    memcpy(entry.key.space, y.c->prefix.root.byte, sizeof entry.key.space);
+    memcpy(entry.key.name, y.c->prefix.root.byte, sizeof entry.key.name);
+    for (int i = 0; i < 2; i++) {
+        kvt_record_info info;
+        kvt_close(y.c);
+        uint8_t *bytes = faulty_record(y.faulty, &entry.key, &entry.length);
+        assert_non_null(bytes);
+        bytes[i ? 600 : 100] ^= 1;
+        assert_int_equal(kvt_tier_verify(y.tier, &entry, &info), KVT_E_CORRUPT);
+        y.c = toy_open(&y.opt);
+        assert_int_equal(kvt_tier_verify(y.tier, &entry, &info), KVT_OK);
+        assert_int_equal(info.kind, 2);
+    }
+    tiered_close(&y);
+}
+
 static void write_through_does_not(void **state) {
     (void)state;
     tiered y = tiered_of(0, KVT_WRITE_THROUGH);
@@ -549,6 +570,7 @@ int main(void) {
         cmocka_unit_test(beginnings_leave_whole_where_slots_are_short),
         cmocka_unit_test(a_time_past_the_clocks_end_does_not_come),
         cmocka_unit_test(write_back_waits_until_nobody_holds_a_block),
+        cmocka_unit_test(what_says_what_records_are_is_written_anew),
         cmocka_unit_test(write_through_does_not),
         cmocka_unit_test(what_found_no_room_on_its_way_is_flushed),
         cmocka_unit_test(closing_writes_to_every_tier),

@@ -42,10 +42,20 @@ static record_about about_of(const kvt_cache *c, const kvt_options *opt) {
     return a;
 }
 
+/* Damaged ones are written anew, those of another version are left alone. */
+static bool about_is_there(kvt_tier *tier, const kvt_tier_key *key) {
+    uint8_t header[RECORD_HEADER], payload[RECORD_ABOUT_BYTES];
+    kvt_piece pieces[] = {{header, sizeof header}, {payload, sizeof payload}};
+    record expected = about_record(key);
+    kvt_status status = tier->ops.get(tier->ctx, key, pieces, 2);
+    if (status == KVT_OK) status = record_check(pieces, 2, &expected);
+    return status == KVT_OK || status == KVT_E_UNSUPPORTED;
+}
+
 /* A tier that cannot take it will not take blocks either, and says so then. */
 static void about_put(kvt_tier *tier, const kvt_tier_key *key, const record_about *about) {
     uint8_t header[RECORD_HEADER], payload[RECORD_ABOUT_BYTES];
-    if (tier->ops.has(tier->ctx, key)) return;
+    if (about_is_there(tier, key)) return;
     about_write(about, payload);
     record r = about_record(key);
     kvt_piece pieces[] = {{header, sizeof header}, {payload, sizeof payload}};
