@@ -421,7 +421,7 @@ typedef struct kvt_match_options {
 typedef struct kvt_match_result {
     int n_tokens;  /* that the sequence now has */
     int n_found;   /* of them, found by this call; */
-    int n_partial; /* of these, in a block that goes on with other tokens, */
+    int n_partial; /* of these, in a block that goes on with other tokens (the newest 48 are looked at), */
     int n_fetched; /* and those that came from a tier */
     int n_coming;  /* more that are on their way from a tier: call again (kvt_wait) before computing, or go on */
     kvt_miss reason; /* why there are no more; KVT_MISS_NONE also while some are coming */
@@ -445,7 +445,7 @@ KVT_API kvt_status kvt_unpin(kvt_cache *cache, const int32_t *tokens, int n_toke
  * its tokens; until kvt_seq_swap_in it can only be freed (else KVT_E_STATE). Returns when all is written. KVT_E_IO: it
  * could not be written; the sequence is as before. */
 KVT_API kvt_status kvt_seq_swap_out(kvt_cache *cache, kvt_seq seq, int tier);
-/* Bring it back, bit by bit as it was. KVT_FULL: no room; it is where it was. KVT_MISS: the tier has lost some of it;
+/* Bring it back, bit by bit as it was. KVT_FULL: no room, KVT_E_IO: it could not be read; it is where it was. KVT_MISS: the tier has lost some of it;
  * the sequence ends before that, kvt_seq_length says where. */
 KVT_API kvt_status kvt_seq_swap_in(kvt_cache *cache, kvt_seq seq);
 
@@ -468,7 +468,8 @@ typedef struct kvt_batch {
 } kvt_batch;
 
 /* Make room for every sequence's new tokens. Starts the step, which ends with kvt_commit or kvt_abort.
- * KVT_FULL: not enough blocks; nothing changed, free something and come back.
+ * KVT_FULL: not enough blocks; nothing changed but that blocks nobody uses may have left, and that no sequence of the
+ * batch waits any more for blocks from a tier. Free something and come back.
  * KVT_E_LIMIT: a sequence would pass tokens_max, or the batch batch_tokens_max. KVT_E_STATE: a step is open. */
 KVT_API kvt_status kvt_reserve(kvt_cache *cache, const kvt_batch *batch);
 

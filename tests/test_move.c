@@ -166,8 +166,9 @@ static void the_table_of_jobs_is_full_at_moves_max(void **state) {
             yard_add(y, MOVE_PUT, (int)(i % 2), a, i);
         }
         assert_true(move_is_full(y->c));
-        move_job more = yard_job(MOVE_DROP, 1, MOVE_NONE, 3);
+        move_job more = yard_job(MOVE_PUT, 1, a, 3);
         assert_false(move_add(y->c, &more));
+        yard_add(y, MOVE_DROP, 1, MOVE_NONE, 4); /* what is not to be found is dropped all the same */
         assert_copied(y, 0);
         assert_false(move_add(y->c, &more));
         assert_done(y, 0, KVT_OK);
@@ -177,6 +178,8 @@ static void the_table_of_jobs_is_full_at_moves_max(void **state) {
             assert_copied(y, i);
             assert_done(y, i, KVT_OK);
         }
+        assert_done(y, 4, KVT_OK);
+        assert_copied(y, 3);
         assert_done(y, 3, KVT_OK);
         assert_nothing_open(y);
     }

@@ -96,6 +96,31 @@ static void a_tier_that_fails_keeps_the_sequence_here(void **state) {
     tiered_close(&y);
 }
 
+/* What cannot be read now may be read later. */
+static void a_tier_that_cannot_be_read_keeps_the_sequence(void **state) {
+    (void)state;
+    tiered y = tiered_of(8, KVT_WRITE_THROUGH);
+    tiered_open(&y);
+    kvt_seq s = seq_new(y.c);
+    assert_int_equal(toy_add(y.c, s, 100, 60), KVT_OK);
+    assert_int_equal(kvt_seq_swap_out(y.c, s, 0), KVT_OK);
+    leave_behind(y.c, 1000, 128);
+    kvt_flush(y.c);
+    for (int i = 0; i < 2; i++) {
+        faulty_set(y.faulty, (faults){.fail = 1 - i * 0.7}); /* the list of keys, and then some block */
+        kvt_status status = kvt_seq_swap_in(y.c, s);
+        if (i == 0) assert_int_equal(status, KVT_E_IO);
+        else assert_true(status == KVT_E_IO || status == KVT_OK);
+        assert_int_equal(kvt_seq_length(y.c, s), 60);
+        assert_int_equal(kvt_check(y.c), KVT_OK);
+    }
+    faulty_set(y.faulty, (faults){0});
+    kvt_status status = kvt_seq_swap_in(y.c, s);
+    assert_true(status == KVT_OK || status == KVT_E_STATE); /* the second try may have brought it */
+    assert_true(toy_holds(y.c, s, 100, 60));
+    tiered_close(&y);
+}
+
 /* Of what the tier has lost, and of all behind it, nothing comes back. */
 static void a_swap_that_lost_a_block_ends_before_it(void **state) {
     (void)state;
@@ -183,6 +208,7 @@ int main(void) {
         cmocka_unit_test(records_of_a_swap_leave_with_it),
         cmocka_unit_test(what_was_in_the_tier_before_stays_there),
         cmocka_unit_test(a_tier_that_fails_keeps_the_sequence_here),
+        cmocka_unit_test(a_tier_that_cannot_be_read_keeps_the_sequence),
         cmocka_unit_test(a_tier_too_small_for_a_sequence_does_not_take_it),
         cmocka_unit_test(a_swap_that_lost_a_block_ends_before_it),
         cmocka_unit_test(what_was_taken_back_does_not_take_a_swap_along),

@@ -66,6 +66,7 @@ static void put_layer(text *t, const kvt_layer *l) {
 block_key key_layout(const kvt_options *opt, const layout *l) {
     text t;
     begin(&t, NULL, "kvtile layout");
+    put_number(&t, *(const uint8_t *)&(const uint16_t){1}); /* 1: bytes of a number are in memory the lowest first */
     put_number(&t, (uint64_t)opt->k_format);
     put_number(&t, (uint64_t)opt->v_format);
     put_number(&t, (uint64_t)opt->block_tokens);

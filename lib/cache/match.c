@@ -346,7 +346,7 @@ static bool commit_block(kvt_cache *c, seq *s, int i) {
     int same = prefix_find(c, parent, &key, tokens);
     if (same != POOL_NONE && is_coming(c, same)) return false;
     if (same != POOL_NONE) merge(c, s, i, same);
-    else if (!prefix_add(c, block, parent, &key, spill_keeps(c, &key) ? PREFIX_PROVEN : 0)) return false;
+    else if (!prefix_add(c, block, parent, &key, 0)) return false;
     prefix_read(c, s->table[i], &s->search.reader);
     if (same == POOL_NONE && c->spill.write == KVT_WRITE_THROUGH) spill_put(c, block);
     return true;

@@ -45,7 +45,8 @@ static size_t payload_bytes(const layout *l, bool hot) {
 
 void move_carve(mover *m, carve *a, const kvt_options *opt, const layout *l) {
     m->n_tiers = opt->n_tiers;
-    m->n_slots = opt->n_tiers > 0 ? opt->moves_max : 0;
+    m->n_moves = opt->n_tiers > 0 ? opt->moves_max : 0;
+    m->n_slots = 2 * m->n_moves; /* what was truncated is dropped, however many others are on their way */
     m->clock = opt->clock;
     m->clock_ctx = opt->clock_ctx;
     m->slot = carve_take(a, (size_t)m->n_slots, sizeof *m->slot);
@@ -240,7 +241,7 @@ bool move_add(kvt_cache *c, const move_job *job) {
     mover *m = &c->mover;
     int slot = m->unused.first;
     assert(m->is_open && job->tier >= 0 && job->tier < m->n_tiers);
-    if (slot == MOVE_NONE) return false;
+    if (slot == MOVE_NONE || (job->kind != MOVE_DROP && move_is_full(c))) return false;
     list_remove(m, &m->unused, slot);
     move_slot *s = &m->slot[slot];
     *s = (move_slot){.job = *job, .number = m->n_added++, .open = true};
@@ -394,7 +395,7 @@ bool move_has(const kvt_cache *c, move_kind kind, int tier, const kvt_tier_key *
 }
 
 bool move_is_full(const kvt_cache *c) {
-    return c->mover.unused.first == MOVE_NONE;
+    return c->mover.n_open - c->mover.n_drops >= c->mover.n_moves;
 }
 
 int move_n_open(const kvt_cache *c) {

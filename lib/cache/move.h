@@ -66,7 +66,7 @@ typedef struct move_lane {
 } move_lane;
 
 typedef struct mover {
-    int n_tiers, n_slots, n_started;
+    int n_tiers, n_moves, n_slots, n_started; /* n_moves: gets and puts that may be open */
     bool inline_, is_open;
     kvt_clock_fn clock; /* of jobs that run on the owner's thread; NULL: the system's */
     void *clock_ctx;
@@ -94,8 +94,8 @@ kvt_status move_open(kvt_cache *c, bool inline_);
 /* What is queued to be written or dropped is, what is to be read is not; threads end. Half-open is fine. */
 void move_close(kvt_cache *c);
 
-/* Hand a job over; it is copied. False: moves_max are open. Jobs of one tier run in this order, but
- * gets before all others. */
+/* Hand a job over; it is copied. False: moves_max are open, of drops as many again. Jobs of one tier run in this order,
+ * but gets before all others. */
 bool move_add(kvt_cache *c, const move_job *job);
 /* The next job that is through: its block is the owner's again. A put comes back twice: first with `copied` set, which
  * ends its hold of the block, then when it is written. Until the last result is taken the job is open. */
@@ -121,7 +121,7 @@ int move_n_open(const kvt_cache *c);
 int move_n_gets(const kvt_cache *c);
 /* Is such a job open for this record? Until a drop is through, what is there is not to be found. */
 bool move_has(const kvt_cache *c, move_kind kind, int tier, const kvt_tier_key *key);
-bool move_is_full(const kvt_cache *c); /* moves_max jobs are open */
+bool move_is_full(const kvt_cache *c); /* moves_max gets and puts are open */
 
 /* Run the oldest job of a tier here and now, where there are no threads; false: it has none. */
 bool move_run_one(kvt_cache *c, int tier);

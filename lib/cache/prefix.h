@@ -20,11 +20,13 @@
 /* Of a block that has an entry. */
 enum {
     PREFIX_COMING = 1, /* its bytes are on their way from a tier */
-    PREFIX_PROVEN = 2, /* a sequence that held it has ended, another one found it, it was pinned, or a tier had it
-                          already: it is no longer one's own to take back by truncating */
+    PREFIX_PROVEN = 2, /* a sequence that held it has ended, another one found it, or it was pinned: it is no longer
+                          one's own to take back by truncating */
     PREFIX_WRITTEN = 4, /* it was handed to the tiers: not again, whatever became of it */
-    PREFIX_LAST = 8     /* or it was tried a second time, when nobody used it any more. In a tier that is smaller than
-                           memory records push each other out: without an end it would be written for ever */
+    PREFIX_LAST = 8,    /* or it was tried a second time, when nobody used it any more, or was in the way: not before
+                           all is to be written. In a tier that is smaller than memory records push each other out:
+                           without an end it would be written for ever */
+    PREFIX_PUT = 16     /* << number of a tier: its record there is this block's; it is not one that was there before */
 };
 
 typedef struct prefix_counts {

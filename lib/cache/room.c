@@ -46,12 +46,23 @@ static bool leave(kvt_cache *c, int block) {
     return true;
 }
 
-bool room_make(kvt_cache *c, int n_blocks, int n_slots) {
-    while (c->hot.n_free < n_slots)
+static bool make_slots(kvt_cache *c, int n) {
+    while (c->hot.n_free < n)
         if (!leave(c, prefix_leave_hot(c)) && !spill_take_back(c)) return false;
-    while (c->pool.n_free < n_blocks)
+    return true;
+}
+
+static bool make_blocks(kvt_cache *c, int n) {
+    while (c->pool.n_free < n)
         if (!leave(c, prefix_leave(c)) && !spill_take_back(c)) return false;
     return true;
+}
+
+/* What time is over for leaves before anything else. */
+bool room_make(kvt_cache *c, int n_blocks, int n_slots) {
+    if (c->pool.n_free < n_blocks || c->hot.n_free < n_slots) room_expire(c);
+    bool slots = make_slots(c, n_slots), blocks = make_blocks(c, n_blocks);
+    return slots && blocks;
 }
 
 void room_expire(kvt_cache *c) {

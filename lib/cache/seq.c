@@ -164,7 +164,7 @@ void seq_forget(kvt_cache *c, const seq *s, int first) {
         int block = s->table[i];
         if (!prefix_knows(&c->prefix, block) || c->pool.refs[block] > 1) continue;
         if (c->prefix.state[block] & PREFIX_PROVEN) continue;
-        for (int t = 0; t < c->spill.n_tiers; t++) spill_drop(c, block, t);
+        spill_drop(c, block);
         block_forget(c, block);
     }
 }

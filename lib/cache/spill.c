@@ -166,13 +166,6 @@ static bool is_there(const kvt_cache *c, int tier, const kvt_tier_key *address) 
     return t->ops.has(t->ctx, address) && !move_has(c, MOVE_DROP, tier, address);
 }
 
-bool spill_keeps(const kvt_cache *c, const block_key *key) {
-    kvt_tier_key address = spill_key(c, key);
-    for (int i = 0; i < c->spill.n_tiers; i++)
-        if (is_there(c, i, &address)) return true;
-    return false;
-}
-
 void spill_put(kvt_cache *c, int block) {
     spill *s = &c->spill;
     c->prefix.state[block] |= PREFIX_WRITTEN;
@@ -180,8 +173,12 @@ void spill_put(kvt_cache *c, int block) {
         kvt_tier_key key = spill_key(c, &c->prefix.key[block]);
         if (is_there(c, i, &key)) continue;
         move_job job = job_of(c, MOVE_PUT, block, i);
-        if (move_add(c, &job)) pool_lease(&c->pool, block);
-        else c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
+        if (!move_add(c, &job)) {
+            c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
+            continue;
+        }
+        c->prefix.state[block] |= (uint8_t)(PREFIX_PUT << i);
+        pool_lease(&c->pool, block);
     }
 }
 
@@ -189,14 +186,19 @@ static move_job drop_of(int tier, const kvt_tier_key *address) {
     return (move_job){.kind = MOVE_DROP, .tier = tier, .block = MOVE_NONE, .key = *address};
 }
 
-/* Where too much is on its way, it is done here, behind what writes it. */
-void spill_drop(kvt_cache *c, int block, int tier) {
+/* Behind what writes it. Where so many drops are on their way that one more has no room, it is done here. */
+static void drop_from(kvt_cache *c, int tier, const kvt_tier_key *address) {
     kvt_tier *t = c->spill.tier[tier];
-    kvt_tier_key address = spill_key(c, &c->prefix.key[block]);
-    move_job job = drop_of(tier, &address);
+    move_job job = drop_of(tier, address);
     if (move_add(c, &job)) return;
-    while (move_has(c, MOVE_PUT, tier, &address) && move_wait(c, -1, true)) spill_drain(c);
-    t->ops.drop(t->ctx, &address);
+    while (move_has(c, MOVE_PUT, tier, address) && move_wait(c, -1, true)) spill_drain(c);
+    t->ops.drop(t->ctx, address);
+}
+
+void spill_drop(kvt_cache *c, int block) {
+    kvt_tier_key address = spill_key(c, &c->prefix.key[block]);
+    for (int i = 0; i < c->spill.n_tiers; i++)
+        if (c->prefix.state[block] & PREFIX_PUT << i) drop_from(c, i, &address);
 }
 
 /* -------------------------------------------------------------------------------------------- fetching */
@@ -240,11 +242,16 @@ void spill_give_up(kvt_cache *c, int block) {
 
 /* ------------------------------------------------------------------------------------- what movers have done */
 
+/* It was in the way, and is not queued again until all is to be written. */
+static void taken_back(kvt_cache *c, int block) {
+    c->prefix.state[block] |= PREFIX_LAST;
+    c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
+}
+
 static void put_done(kvt_cache *c, const move_result *r) {
     spill_counts *n = &c->spill.counts;
-    if (r->cancelled && prefix_knows(&c->prefix, r->job.block)) c->prefix.state[r->job.block] |= PREFIX_WRITTEN;
+    if (r->cancelled && prefix_knows(&c->prefix, r->job.block)) taken_back(c, r->job.block);
     if (r->copied || r->cancelled) block_unlease(c, r->job.block);
-    if (r->cancelled) n->n_puts_skipped++;
     if (r->copied || r->cancelled) return;
     if (r->job.status != KVT_OK) {
         n->n_puts_failed++;
@@ -320,6 +327,13 @@ static void put_surely(kvt_cache *c, int block) {
     }
 }
 
+/* What no tier was given, all of it. */
+static void put_all(kvt_cache *c) {
+    for (int b = 0; b < c->pool.n_blocks; b++)
+        if (!(c->prefix.state[b] & PREFIX_WRITTEN)) put_surely(c, b);
+    moves_end(c);
+}
+
 void spill_close(kvt_cache *c) {
     if (c->spill.n_tiers == 0) return;
     for (int i = 0; i < c->seqs.n_slots; i++) {
@@ -328,8 +342,7 @@ void spill_close(kvt_cache *c) {
         match_abandon(c, s, 0);
         if (s->away) swap_drop(c, s, s->away - 1, seq_blocks_of(c, s->length));
     }
-    for (int b = 0; b < c->pool.n_blocks; b++) put_surely(c, b);
-    moves_end(c);
+    put_all(c);
 }
 
 kvt_status kvt_wait(kvt_cache *c, int timeout_ms) {
@@ -344,8 +357,7 @@ kvt_status kvt_wait(kvt_cache *c, int timeout_ms) {
 kvt_status kvt_flush(kvt_cache *c) {
     if (!c) return KVT_E_ARGUMENT;
     if (c->spill.n_tiers == 0) return KVT_OK;
-    for (int b = 0; b < c->pool.n_blocks && c->spill.write == KVT_WRITE_THROUGH; b++)
-        if (!(c->prefix.state[b] & PREFIX_WRITTEN)) put_surely(c, b);
-    moves_end(c);
+    if (c->spill.write == KVT_WRITE_THROUGH) put_all(c);
+    else moves_end(c);
     return KVT_OK;
 }

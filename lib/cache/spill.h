@@ -48,8 +48,6 @@ kvt_tier_key spill_key(const kvt_cache *c, const block_key *key);
 record spill_record(const kvt_cache *c, int block);
 /* Has a tier the record of a key in the space of a root? */
 bool spill_has(const kvt_cache *c, const block_key *root, const block_key *key);
-/* Has a tier the record of a key in the cache's own space, and nobody has asked to take it out? */
-bool spill_keeps(const kvt_cache *c, const block_key *key);
 /* Write a known block to each tier that has not got it, as far as moves are free; PREFIX_WRITTEN says if they were. */
 void spill_put(kvt_cache *c, int block);
 /* The nearest tier that has it and from where fetching is faster than computing; MOVE_NONE: none, and why. */
@@ -58,8 +56,8 @@ int spill_find(kvt_cache *c, const block_key *key, kvt_miss *why);
 bool spill_get(kvt_cache *c, int block, int tier);
 /* Nobody waits for a coming block: if its fetch has not begun, forget it. */
 void spill_give_up(kvt_cache *c, int block);
-/* Take it out of a tier. */
-void spill_drop(kvt_cache *c, int block, int tier);
+/* Take a block out of the tiers that it was written to; a record that was there before is others'. */
+void spill_drop(kvt_cache *c, int block);
 
 /* Take over what movers have done. */
 void spill_drain(kvt_cache *c);

@@ -3,8 +3,9 @@
  * writes the tier itself, without a mover: the caller wants it done. */
 #include "swap.h"
 
-#include <sodium.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "cache.h"
 
@@ -15,9 +16,12 @@ void swap_carve(swap *w, carve *a, const kvt_options *opt) {
     w->pieces = carve_take(a, n, sizeof *w->pieces);
 }
 
-/* Where moves run inline a run is to be the same every time. */
+/* No two caches have the same; it need not be secret. Where moves run inline a run is to be the same every time. */
 void swap_open(kvt_cache *c) {
-    if (c->spill.n_tiers > 0 && !c->mover.inline_) randombytes_buf(c->swap.nonce, sizeof c->swap.nonce);
+    uint64_t own[2] = {sys_now_ns(), (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)c};
+    if (c->spill.n_tiers == 0 || c->mover.inline_) return;
+    if (getrandom(c->swap.nonce, sizeof c->swap.nonce, GRND_NONBLOCK) == sizeof c->swap.nonce) return;
+    memcpy(c->swap.nonce, own, sizeof c->swap.nonce);
 }
 
 /* ----------------------------------------------------------------------------------------------- records */
@@ -209,14 +213,28 @@ static kvt_status get_block(kvt_cache *c, seq *s, int i, kvt_tier *tier) {
     return KVT_OK;
 }
 
-/* Blocks of the sequence from the first that is missing on; how many it has then. */
-static int get_blocks(kvt_cache *c, seq *s, int n, kvt_tier *tier) {
+/* A record that is not there, or not what it should be, is lost. One that cannot be read now may be read later. */
+static bool is_lost(kvt_status status) {
+    return status != KVT_OK && status != KVT_E_IO && status != KVT_E_MEMORY;
+}
+
+/* The sequence has n blocks of those it had. */
+static kvt_status end_before(kvt_cache *c, seq *s, int n) {
+    s->n_blocks = n;
+    s->length = n * c->layout.block_tokens;
+    return KVT_MISS;
+}
+
+/* Blocks of the sequence from the first that is missing on. */
+static kvt_status get_blocks(kvt_cache *c, seq *s, int n, kvt_tier *tier) {
     for (int i = 0; i < n; i++) {
-        if (s->table[i] != POOL_NONE || get_block(c, s, i, tier) == KVT_OK) continue;
-        release(c, s, i, n);
-        return i;
+        kvt_status status = s->table[i] == POOL_NONE ? get_block(c, s, i, tier) : KVT_OK;
+        if (status == KVT_OK) continue;
+        release(c, s, is_lost(status) ? i : 0, n);
+        return is_lost(status) ? end_before(c, s, i) : KVT_E_IO;
     }
-    return n;
+    s->n_blocks = n;
+    return KVT_OK;
 }
 
 static kvt_status get_all(kvt_cache *c, seq *s) {
@@ -225,19 +243,14 @@ static kvt_status get_all(kvt_cache *c, seq *s) {
     block_key list = private_key(c, s, LIST);
     record r;
     c->swap.pieces[1] = (kvt_piece){c->prefix.path, (size_t)n * sizeof *c->prefix.path};
-    if (get(c, tier, &list, 2, &r) != KVT_OK) {
-        s->length = 0;
-        return KVT_MISS;
-    }
+    kvt_status status = get(c, tier, &list, 2, &r);
+    if (is_lost(status)) return end_before(c, s, 0);
+    if (status != KVT_OK) return KVT_E_IO;
     int n_missing = hold_residents(c, s, n, &n_hot);
-    if (!room_make(c, n_missing, n_hot)) {
-        release(c, s, 0, n);
-        return KVT_FULL;
-    }
-    s->n_blocks = get_blocks(c, s, n, tier);
-    if (s->n_blocks == n) return KVT_OK;
-    s->length = s->n_blocks * c->layout.block_tokens;
-    return KVT_MISS;
+    if (room_make(c, n_missing, n_hot)) return get_blocks(c, s, n, tier);
+    release(c, s, 0, n);
+    c->counts.n_full++;
+    return KVT_FULL;
 }
 
 static kvt_status swap_in(kvt_cache *c, kvt_seq handle) {
@@ -251,10 +264,8 @@ static kvt_status swap_in(kvt_cache *c, kvt_seq handle) {
     int tier = s->away - 1, n_blocks = seq_blocks_of(c, s->length);
     spill_drain(c);
     kvt_status status = get_all(c, s);
-    if (status == KVT_FULL) {
-        c->counts.n_full++;
-        return status;
-    }
+    if (status == KVT_E_IO) return log_fail(&c->log, status, "kvt_seq_swap_in: the tier could not be read");
+    if (status == KVT_FULL) return status;
     s->away = 0;
     swap_drop(c, s, tier, n_blocks);
     if (s->search.n_asked > s->length) s->search.n_asked = s->length;
