@@ -445,8 +445,8 @@ KVT_API kvt_status kvt_unpin(kvt_cache *cache, const int32_t *tokens, int n_toke
  * its tokens; until kvt_seq_swap_in it can only be freed (else KVT_E_STATE). Returns when all is written. KVT_E_IO: it
  * could not be written; the sequence is as before. */
 KVT_API kvt_status kvt_seq_swap_out(kvt_cache *cache, kvt_seq seq, int tier);
-/* Bring it back, bit by bit as it was. KVT_FULL: no room, KVT_E_IO: it could not be read; it is where it was. KVT_MISS: the tier has lost some of it;
- * the sequence ends before that, kvt_seq_length says where. */
+/* Bring it back, bit by bit as it was. KVT_FULL: no room, KVT_E_IO: it could not be read; it is where it was.
+ * KVT_MISS: the tier has lost some of it; the sequence ends before that, kvt_seq_length says where. */
 KVT_API kvt_status kvt_seq_swap_in(kvt_cache *cache, kvt_seq seq);
 
 /* Wait until something that is on its way from a tier has come, at most so many milliseconds (below 0: however long).
