@@ -348,7 +348,8 @@ static bool commit_block(kvt_cache *c, seq *s, int i) {
     if (same != POOL_NONE) merge(c, s, i, same);
     else if (!prefix_add(c, block, parent, &key, 0)) return false;
     prefix_read(c, s->table[i], &s->search.reader);
-    if (same == POOL_NONE && c->spill.write == KVT_WRITE_THROUGH) spill_put(c, block);
+    if (same == POOL_NONE && i >= s->search.bad) spill_put_anew(c, block);
+    else if (same == POOL_NONE && c->spill.write == KVT_WRITE_THROUGH) spill_put(c, block);
     return true;
 }
 
@@ -381,6 +382,7 @@ static void stop_waiting(kvt_cache *c, seq *s, int block, kvt_miss reason) {
         if (s->table[s->n_blocks + n] != block) continue;
         s->search.end = s->n_blocks + n;
         s->search.end_why = reason;
+        if (reason == KVT_MISS_TIER_BAD && s->search.bad > s->search.end) s->search.bad = s->search.end;
         match_abandon(c, s, n);
         return;
     }

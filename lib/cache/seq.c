@@ -77,7 +77,7 @@ static seq *seq_take(kvt_cache *c) {
     s->generation++;
     s->length = 0;
     s->away = 0;
-    s->search = (seq_search){.end = INT_MAX};
+    s->search = (seq_search){.end = INT_MAX, .bad = INT_MAX};
     while (s->n_blocks < least) seq_grow(c, s);
     return s;
 }
@@ -181,7 +181,7 @@ kvt_status kvt_seq_truncate(kvt_cache *c, kvt_seq handle, int n_tokens) {
     if (n_left < s->length) seq_forget(c, s, n_left / c->layout.block_tokens);
     seq_cut(c, s, n_left);
     if (s->search.n_asked > n_left) s->search.n_asked = n_left;
-    if (n_left / c->layout.block_tokens <= s->search.end) s->search.end = INT_MAX;
+    if (n_left / c->layout.block_tokens <= s->search.end) s->search.end = s->search.bad = INT_MAX;
     return KVT_OK;
 }
 

@@ -21,6 +21,7 @@ typedef struct seq_search {
     kvt_miss missed; /* and why, those missed */
     int end;         /* this block is not fetched again, */
     kvt_miss end_why;
+    int bad;         /* a tier's record of this block was bad: those behind it are not trusted, and written anew */
 } seq_search;
 
 typedef struct seq {

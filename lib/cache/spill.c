@@ -166,20 +166,28 @@ static bool is_there(const kvt_cache *c, int tier, const kvt_tier_key *address) 
     return t->ops.has(t->ctx, address) && !move_has(c, MOVE_DROP, tier, address);
 }
 
-void spill_put(kvt_cache *c, int block) {
-    spill *s = &c->spill;
+static bool put_to(kvt_cache *c, int block, int tier) {
+    move_job job = job_of(c, MOVE_PUT, block, tier);
+    if (!move_add(c, &job)) return false;
+    c->prefix.state[block] |= (uint8_t)(PREFIX_PUT << tier);
+    pool_lease(&c->pool, block);
+    return true;
+}
+
+static void put(kvt_cache *c, int block, bool anew) {
+    kvt_tier_key key = spill_key(c, &c->prefix.key[block]);
     c->prefix.state[block] |= PREFIX_WRITTEN;
-    for (int i = 0; i < s->n_tiers; i++) {
-        kvt_tier_key key = spill_key(c, &c->prefix.key[block]);
-        if (is_there(c, i, &key)) continue;
-        move_job job = job_of(c, MOVE_PUT, block, i);
-        if (!move_add(c, &job)) {
+    for (int i = 0; i < c->spill.n_tiers; i++)
+        if ((anew || !is_there(c, i, &key)) && !put_to(c, block, i))
             c->prefix.state[block] &= (uint8_t)~PREFIX_WRITTEN;
-            continue;
-        }
-        c->prefix.state[block] |= (uint8_t)(PREFIX_PUT << i);
-        pool_lease(&c->pool, block);
-    }
+}
+
+void spill_put(kvt_cache *c, int block) {
+    put(c, block, false);
+}
+
+void spill_put_anew(kvt_cache *c, int block) {
+    put(c, block, true);
 }
 
 static move_job drop_of(int tier, const kvt_tier_key *address) {

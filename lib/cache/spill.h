@@ -50,6 +50,8 @@ record spill_record(const kvt_cache *c, int block);
 bool spill_has(const kvt_cache *c, const block_key *root, const block_key *key);
 /* Write a known block to each tier that has not got it, as far as moves are free; PREFIX_WRITTEN says if they were. */
 void spill_put(kvt_cache *c, int block);
+/* The same, also where a tier has a record of it, which is not trusted. */
+void spill_put_anew(kvt_cache *c, int block);
 /* The nearest tier that has it and from where fetching is faster than computing; MOVE_NONE: none, and why. */
 int spill_find(kvt_cache *c, const block_key *key, kvt_miss *why);
 /* Fetch it into a block that is known as coming. False: too much is on its way. */
