@@ -89,14 +89,9 @@ damaged() { # damaged NAME: what the folder's records are now is no help, and no
 check "there are records" test "$(records "$dir/bf16" | wc -l)" -gt 5
 for f in $(records "$dir/bf16"); do truncate -s 600 "$f"; done
 damaged "cut short"
-# A run writes the bad records anew that it finds: the first one that is left, and as many as had come by then.
-mended=0
-for _ in 1 2 3 4 5; do
-    asks "mended so far" -p "$text" --store "$dir/bf16"
-    says "o['cached_tokens'] > $mended or $mended == 160" "more than before"
-    mended=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["cached_tokens"])' "$dir/out")
-done
-check "all is mended" test "$mended" = 160
+# A run writes what it has computed behind a bad record anew.
+asks "mended" -p "$text" --store "$dir/bf16"
+says "o['cached_tokens'] == 160" "mended"
 for f in $(records "$dir/bf16"); do
     python3 -c 'import sys; f = open(sys.argv[1], "r+b"); f.seek(-9, 2); b = f.read(1); f.seek(-9, 2); f.write(bytes([b[0] ^ 4]))' "$f"
 done
