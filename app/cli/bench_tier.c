@@ -48,8 +48,7 @@ typedef struct bench {
     const tier_options *o;
     bench_model model;
     int32_t *tokens; /* [prompt_tokens] */
-    char folder[4096];
-    bool own_folder; /* made here */
+    char folder[4096]; /* made here */
     tier_row rows[N_SOURCES];
     lookup_row lookup;
     spill_row spill;
@@ -60,8 +59,8 @@ static const option option_table[] = {
     { "--tokens", "TOKENS", OPTION_INT, offsetof(tier_options, prompt_tokens), "length of the prompt", 64, 1 << 20 },
     { "--runs", "N", OPTION_INT, offsetof(tier_options, runs), "runs, of which the median is told", 1, RUNS_MAX },
     { "--folder", "DIR", OPTION_FILE, offsetof(tier_options, folder),
-      "where the disk is measured (default: a folder of its own in $TMPDIR, or /tmp)",
-      .more = "It is a store: what is there already may leave for what is measured." },
+      "where the disk is measured (default: $TMPDIR, or /tmp)",
+      .more = "In a folder of its own there, which is removed again." },
     OPTION_HEAD("Cache"),
     OPTION_FORMATS(tier_options),
     OPTION_MACHINE(tier_options),
@@ -86,16 +85,16 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 }
 
 static int folder_open(bench *b) {
-    const char *parent = getenv("TMPDIR");
-    if (b->o->folder) snprintf(b->folder, sizeof b->folder, "%s", b->o->folder);
-    else snprintf(b->folder, sizeof b->folder, "%s/kvtile-bench-XXXXXX", parent && *parent ? parent : "/tmp");
-    b->own_folder = !b->o->folder;
-    if (b->own_folder && !mkdtemp(b->folder)) return cli_fail("%s: %s", b->folder, strerror(errno));
-    return CLI_DONE;
+    const char *parent = b->o->folder ? b->o->folder : getenv("TMPDIR");
+    if (!parent || !*parent) parent = "/tmp";
+    int n = snprintf(b->folder, sizeof b->folder, "%s/kvtile-bench-XXXXXX", parent);
+    if (n < (int)sizeof b->folder && mkdtemp(b->folder)) return CLI_DONE;
+    b->folder[0] = 0;
+    return cli_fail("%s: %s", parent, strerror(n < (int)sizeof b->folder ? errno : ENAMETOOLONG));
 }
 
 static void folder_close(bench *b) {
-    if (b->own_folder && b->folder[0]) nftw(b->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (b->folder[0]) nftw(b->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* What was written is on the disk, and out of the memory that the system keeps of it. */
@@ -378,6 +377,9 @@ static int tell(const bench *b) {
 }
 
 static int run(bench *b) {
+    int context = model_context(b->model.config);
+    if (b->o->prompt_tokens >= context)
+        return cli_fail("%d tokens and an answer are more than the context of %d", b->o->prompt_tokens, context);
     b->tokens = bench_prompt(b->model.loaded.model, b->o->prompt_tokens);
     if (!b->tokens) return cli_fail("no memory for %d tokens", b->o->prompt_tokens);
     int status = folder_open(b);
