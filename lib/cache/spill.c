@@ -269,8 +269,19 @@ static void put_done(kvt_cache *c, const move_result *r) {
     n->bytes_put += r->job.bytes;
 }
 
+/* Was the record written anew since it was asked for? */
+static bool is_rewritten(const kvt_cache *c, const move_job *job) {
+    block_key key;
+    memcpy(key.byte, job->what.key, sizeof key.byte);
+    int entry = prefix_entry(c, &key);
+    int block = entry == INDEX_NONE ? POOL_NONE : c->prefix.index.entry[entry].block;
+    if (block == POOL_NONE || !key_is(&c->prefix.key[block], &key)) return false;
+    return c->prefix.state[block] & PREFIX_PUT << job->tier;
+}
+
 /* Nobody is to try it again. If moves are all open it may be tried. */
 static void drop_bad(kvt_cache *c, const move_job *job) {
+    if (is_rewritten(c, job)) return;
     move_job drop = drop_of(job->tier, &job->key);
     move_add(c, &drop);
 }
