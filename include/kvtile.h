@@ -209,6 +209,7 @@ typedef struct kvt_options {
                    are not used */
     const uint8_t *identity; /* [32] or NULL: a hash of all outside this cache that keys and values depend on: weights,
                                 position encoding, the arithmetic of products. Needed where there are tiers */
+    const char *label;       /* NULL or the model's name, for people who look at a tier; no part of any key */
     const uint8_t *secret;   /* [32] or NULL (zeros): key of the hashes. Caches with another one find nothing of it */
     struct kvt_tier *const *tiers; /* [n_tiers], the nearest first; the caller's, must outlive the cache */
     int n_tiers;             /* 0 .. 4 */

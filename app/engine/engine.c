@@ -103,6 +103,7 @@ static kvt_status cache_open(engine *e, kvt_workers *team, error_text *err) {
     if (!layers) return engine_fail(err, KVT_E_MEMORY, "no memory for a list of layers");
     kvt_options opt = cache_options(&e->opt, layers, model_config_of(e->model)->n_layers);
     if (e->opt.n_tiers > 0) opt.identity = identity;
+    opt.label = model_info_of(e->model)->name;
     opt.workers = team;
     opt.log = hear;
     opt.log_ctx = e;

@@ -36,9 +36,10 @@ static record_about about_of(const kvt_cache *c, const kvt_options *opt) {
     };
     if (opt->identity) memcpy(a.identity, opt->identity, sizeof a.identity);
     memcpy(a.layout, shape.byte, sizeof a.layout);
-    snprintf(a.text, sizeof a.text, "%d layers, keys %s, values %s, blocks of %d tokens, %zu bytes each%s", c->n_layers,
-             c->k_format->name, c->v_format->name, c->layout.block_tokens, c->layout.bytes_per_block,
-             c->math == KVT_MATH_FAST ? "" : ", exact attention");
+    const char *name = opt->label ? opt->label : "";
+    snprintf(a.text, sizeof a.text, "%.64s%s%d layers, keys %s, values %s, blocks of %d tokens, %zu bytes each%s", name,
+             *name ? ": " : "", c->n_layers, c->k_format->name, c->v_format->name, c->layout.block_tokens,
+             c->layout.bytes_per_block, c->math == KVT_MATH_FAST ? "" : ", exact attention");
     return a;
 }
 
