@@ -133,7 +133,8 @@ kvt_status disk_scan(disk *d) {
         d->bytes = s.bytes;
         d->n_records = s.n_records;
         d->scanned_ns = now;
-        d->foreign = d->doubt = false;
+        d->foreign = false;
+        d->doubt = false;
     }
     disk_index_free(&s.index);
     return status;
