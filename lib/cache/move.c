@@ -88,9 +88,22 @@ static int first_of(const move_lane *lane) {
     return lane->gets.first != MOVE_NONE ? lane->gets.first : lane->queue.first;
 }
 
+/* Under the lock. */
+static void queue_add(mover *m, int slot) {
+    const move_job *job = &m->slot[slot].job;
+    list_add(m, queue_of(m, job), slot);
+    m->lane[job->tier].n_queued += job->kind != MOVE_GET;
+}
+
+static void queue_remove(mover *m, int slot) {
+    const move_job *job = &m->slot[slot].job;
+    list_remove(m, queue_of(m, job), slot);
+    m->lane[job->tier].n_queued -= job->kind != MOVE_GET;
+}
+
 /* Under the lock: out of its queue. */
 static void cancel(mover *m, int slot) {
-    list_remove(m, queue_of(m, &m->slot[slot].job), slot);
+    queue_remove(m, slot);
     m->slot[slot].cancelled = true;
     tell_done(m, slot);
 }
@@ -148,7 +161,7 @@ static bool run_oldest(move_lane *lane) {
     mover *m = &lane->cache->mover;
     int slot = first_of(lane);
     if (slot == MOVE_NONE) return false;
-    list_remove(m, queue_of(m, &m->slot[slot].job), slot);
+    queue_remove(m, slot);
     lane->copying = m->slot[slot].job.kind == MOVE_PUT;
     pthread_mutex_unlock(&m->lock);
     kvt_status status = run[m->slot[slot].job.kind](lane, slot);
@@ -158,13 +171,41 @@ static bool run_oldest(move_lane *lane) {
     return true;
 }
 
+static struct timespec time_of(uint64_t ns) {
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+/* Under the lock. A queue that is half full is behind what is computed, and is caught up with. */
+static bool may_rest(const move_lane *lane) {
+    const mover *m = &lane->cache->mover;
+    return !m->closing && !m->hurry && lane->gets.first == MOVE_NONE && 2 * lane->n_queued < m->n_moves;
+}
+
+/* Under the lock, behind a put that began at `start`. */
+static void rest(move_lane *lane, uint64_t start) {
+    enum { TIMES = 12, MOST_NS = 200000000 };
+    uint64_t now_ns = sys_now_ns(), spent = TIMES * (now_ns - start);
+    struct timespec until = time_of(now_ns + (spent < MOST_NS ? spent : MOST_NS));
+    while (may_rest(lane))
+        if (pthread_cond_timedwait(&lane->work, &lane->cache->mover.lock, &until) == ETIMEDOUT) return;
+}
+
+/* Under the lock, which is let go of while a job runs and while there is none. */
+static void work_once(move_lane *lane) {
+    mover *m = &lane->cache->mover;
+    int slot = first_of(lane);
+    bool is_put = slot != MOVE_NONE && m->slot[slot].job.kind == MOVE_PUT;
+    uint64_t start = sys_now_ns();
+    if (!run_oldest(lane)) pthread_cond_wait(&lane->work, &m->lock);
+    else if (is_put) rest(lane, start);
+}
+
 static void *work(void *arg) {
     move_lane *lane = arg;
     mover *m = &lane->cache->mover;
     sys_thread_background();
     pthread_mutex_lock(&m->lock);
-    while (run_oldest(lane) || !m->closing)
-        if (first_of(lane) == MOVE_NONE && !m->closing) pthread_cond_wait(&lane->work, &m->lock);
+    while (first_of(lane) != MOVE_NONE || !m->closing) work_once(lane);
     pthread_mutex_unlock(&m->lock);
     return NULL;
 }
@@ -180,12 +221,12 @@ static void lists_open(kvt_cache *c) {
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&m->result, &monotonic);
-    pthread_condattr_destroy(&monotonic);
     for (int i = 0; i < m->n_tiers; i++) {
         m->lane[i].cache = c;
         m->lane[i].queue = m->lane[i].gets = (move_list){MOVE_NONE, MOVE_NONE};
-        pthread_cond_init(&m->lane[i].work, NULL);
+        pthread_cond_init(&m->lane[i].work, &monotonic);
     }
+    pthread_condattr_destroy(&monotonic);
     m->is_open = true;
 }
 
@@ -258,7 +299,7 @@ bool move_add(kvt_cache *c, const move_job *job) {
     }
     move_lane *lane = &m->lane[job->tier];
     pthread_mutex_lock(&m->lock);
-    list_add(m, queue_of(m, job), slot);
+    queue_add(m, slot);
     pthread_cond_signal(&lane->work);
     pthread_mutex_unlock(&m->lock);
     return true;
@@ -357,12 +398,14 @@ static bool wait_on(mover *m, const struct timespec *until) {
 bool move_wait(kvt_cache *c, int timeout_ms, bool any) {
     mover *m = &c->mover;
     if ((any ? m->n_open : m->n_gets) == 0) return true;
-    uint64_t end = sys_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u;
-    struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};
+    struct timespec until = time_of(sys_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000u);
     pthread_mutex_lock(&m->lock);
     bool ready = is_ready(m, any);
+    m->hurry = any && !ready && timeout_ms != 0;
+    for (int i = 0; m->hurry && i < m->n_tiers; i++) pthread_cond_signal(&m->lane[i].work);
     while (!ready && timeout_ms != 0 && wait_on(m, timeout_ms < 0 ? NULL : &until)) ready = is_ready(m, any);
     ready = ready || is_ready(m, any);
+    m->hurry = false;
     pthread_mutex_unlock(&m->lock);
     return ready;
 }

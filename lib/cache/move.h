@@ -6,7 +6,8 @@
  * full and never written again, one that is fetched is known to nobody until it has come.
  *
  * A put copies the block into the tier's own buffer first; from then on the block is free of it, and the write takes as
- * long as it takes: the owner never waits for a write. */
+ * long as it takes: the owner never waits for a write. Writing takes memory's bandwidth from who computes, so a mover
+ * rests behind each put for some times as long as it took, unless there is much to do or somebody waits. */
 #ifndef KVT_MOVE_H
 #define KVT_MOVE_H
 
@@ -59,6 +60,7 @@ typedef struct move_lane {
     char *buffer;      /* a whole record: the header, and of a put the payload */
     kvt_piece *pieces; /* [n_layers + 1] */
     move_list queue, gets; /* what somebody waits for goes first */
+    int n_queued; /* in queue */
     bool copying; /* a put's block */
     pthread_t thread;
     pthread_cond_t work; /* there is a job, or the end is near */
@@ -82,6 +84,7 @@ typedef struct mover {
     pthread_cond_t result;
     move_list results;
     int n_results_get; /* finished gets among them */
+    bool hurry;        /* the owner waits for whatever comes next */
     bool closing;
 } mover;
 
