@@ -183,7 +183,7 @@ static bool may_rest(const move_lane *lane) {
 
 /* Under the lock, behind a put that began at `start`. */
 static void rest(move_lane *lane, uint64_t start) {
-    enum { TIMES = 12, MOST_NS = 200000000 };
+    enum { TIMES = 30, MOST_NS = 200000000 };
     uint64_t now_ns = sys_now_ns(), spent = TIMES * (now_ns - start);
     struct timespec until = time_of(now_ns + (spent < MOST_NS ? spent : MOST_NS));
     while (may_rest(lane))
