@@ -121,6 +121,24 @@ static void jobs_of_a_tier_run_in_their_order(void **state) {
     }
 }
 
+/* Behind a write of 5 ms a mover rests for 150, unless the owner waits. */
+static void a_mover_rests_behind_a_write(void **state) {
+    (void)state;
+    yard *y = yard_open(toy_options(), (faulty_options){.seed = 1, .stall_ns = 5000000, .faults = {.stall = 1}}, false);
+    int a = block_new(y->c, false, 1), n_taken = 0;
+    uint64_t start = sys_now_ns();
+    for (uint32_t i = 0; i < 2; i++) yard_add(y, MOVE_PUT, 0, a, i);
+    for (move_result r; sys_now_ns() - start < 80000000u;) n_taken += move_take(y->c, &r);
+    assert_in_range(n_taken, 0, 2); /* the second has not begun */
+    while (move_n_open(y->c) > 0) {
+        move_result r;
+        assert_true(move_wait(y->c, -1, true));
+        n_taken += move_take(y->c, &r);
+    }
+    assert_int_equal(n_taken, 4);
+    yard_close(y);
+}
+
 /* Somebody waits for what is read. */
 static void gets_go_before_all_others(void **state) {
     (void)state;
@@ -393,6 +411,7 @@ int main(void) {
         cmocka_unit_test(results_of_a_put_come_one_after_the_other),
         cmocka_unit_test(jobs_of_a_tier_run_in_their_order),
         cmocka_unit_test(gets_go_before_all_others),
+        cmocka_unit_test(a_mover_rests_behind_a_write),
         cmocka_unit_test(a_slow_tier_holds_up_no_other),
         cmocka_unit_test(the_table_of_jobs_is_full_at_moves_max),
         cmocka_unit_test(the_newest_puts_are_taken_back_first),
